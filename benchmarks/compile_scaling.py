@@ -28,7 +28,7 @@ SIZES = (1_000, 3_000, 10_000, 30_000)
 #: The operators of a first run, which imports modules and fills tables.
 WARM_UP = 100
 #: A pass is linear if the time per operator of the largest program is at most this multiple of that of the smallest.
-MOST_GROWTH = 2.0
+MAX_GROWTH = 2.0
 TENSOR = "tensor<64x64xf32>"
 
 
@@ -130,7 +130,7 @@ def table(program: str, way: str, passes: Sequence[str], sizes: Sequence[int]) -
     for name in columns[0]:
         row = [column[name] for column in columns]
         growth = row[-1] / max(row[0], 1e-9)
-        marked = f"**{growth:.1f}**" if growth > MOST_GROWTH and row[-1] > 1 else f"{growth:.1f}"
+        marked = f"**{growth:.1f}**" if growth > MAX_GROWTH and row[-1] > 1 else f"{growth:.1f}"
         yield f"| {name} | {' | '.join(f'{t:.1f}' for t in row)} | {marked} |"
 
 

@@ -57,14 +57,14 @@ class Case:
     function: Callable[..., Any]
     shapes: Sequence[tuple[int, ...]]
 
-    def ways(self, arch: str) -> list[Source]:
+    def sources(self, arch: str) -> list[Source]:
         """Every source that is compiled for a case: the choice of the cost model, and the other candidates."""
         specs = (flow.TensorSpec(shape, flow.bfloat16) for shape in self.shapes)
         module = flow.trace(self.function, *specs)
         module.operation.attributes[AUTOTUNE] = ir.StringAttr.get("true", module.context)
         entry = ir.StringAttr(module.body.operations[0].attributes["sym_name"]).value
         program = read_program(ProgramSource.of(module, entry, REGISTRY).lower("triton")).on(arch)
-        return [*program.sources.values(), *(way for others in program.choices.values() for way in others)]
+        return [*program.sources.values(), *(source for others in program.candidates.values() for source in others)]
 
 
 def cases() -> Iterator[Case]:
@@ -86,16 +86,16 @@ def cases() -> Iterator[Case]:
 
 def prepare(wanted: Sequence[Case], arch: str) -> int:
     """Compiles every candidate of all cases in parallel into the disk cache; returns the number of candidates."""
-    configurations = [way for case in wanted for way in case.ways(arch)]
+    configurations = [source for case in wanted for source in case.sources(arch)]
     with CompileWorkers(arch) as helpers:
         helpers.start(OPERATIONS_PER_WORKER * native.num_threads())
 
-        def compile_way(source: Source) -> None:
+        def compile_source(source: Source) -> None:
             with contextlib.suppress(CompileError):
                 compile_kernel(source, arch, True, helpers)
 
         with ThreadPoolExecutor(len(helpers) or native.num_threads()) as pool:
-            list(pool.map(compile_way, configurations))
+            list(pool.map(compile_source, configurations))
     return len(configurations)
 
 

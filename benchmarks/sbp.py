@@ -45,7 +45,7 @@ HEADING = "## SBP"
 STRATEGIES = {"greedy": "strategy=greedy", "auto": "strategy=auto latency=0 compute=1e9"}
 PASSES = ("oneflow-insert-boxing", "oneflow-join-boxing", "oneflow-to-physical")
 #: Graphs of more assignments are not searched.
-MOST, GRAPHS = 30_000, 20
+MAX_ASSIGNMENTS, GRAPHS = 30_000, 20
 #: Operators of the large program, whose every layer has four.
 OPERATORS = 10_000
 #: Rows of a batch for every process, the width of layers, how many steps are timed how often, how often in turn.
@@ -113,7 +113,7 @@ def search(context: ir.Context) -> dict[str, Any]:
     while len(measured["auto"]) < GRAPHS:
         module = read_module(small_program(rng), context)
         graph = graph_of(module, mesh)
-        if math.prod(len(n.choices.signatures) for n in graph.nodes) > MOST:
+        if math.prod(len(n.choices.signatures) for n in graph.nodes) > MAX_ASSIGNMENTS:
             continue
         best, greedy = cheapest(graph, costs), choose_greedily(graph, mesh)
         chosen = choose_cheapest(graph, costs, greedy, 60.0)

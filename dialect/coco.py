@@ -19,9 +19,9 @@ import numpy as np
 from oneflow.dialect.numpy_kernel import DataError
 
 #: The fewest visible keypoints of an image of a data set of keypoints.
-LEAST_KEYPOINTS = 10
+MIN_KEYPOINTS = 10
 #: The fewest numbers of a polygon: three points.
-LEAST_NUMBERS = 6
+MIN_COORDINATES = 6
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ def _add(image: Image, one: Any, labels: dict[int, int]) -> None:
     if not (box[2] > box[0] and box[3] > box[1]):
         return
     polygons = one["segmentation"]
-    if not isinstance(polygons, list) or any(len(p) % 2 or len(p) < LEAST_NUMBERS for p in polygons):
+    if not isinstance(polygons, list) or any(len(p) % 2 or len(p) < MIN_COORDINATES for p in polygons):
         raise DataError(
             f"annotation {one['id']}: expected a segmentation of polygons of at least 3 points, got"
             f" {str(polygons)[:60]}"
@@ -128,7 +128,7 @@ def _is_annotated(objects: list[Any]) -> bool:
     if not any(one["bbox"][2] > 1 and one["bbox"][3] > 1 for one in objects):
         return False
     visible = sum(flag > 0 for one in objects for flag in one.get("keypoints", ())[2::3])
-    return "keypoints" not in objects[0] or visible >= LEAST_KEYPOINTS
+    return "keypoints" not in objects[0] or visible >= MIN_KEYPOINTS
 
 
 def in_order(images: list[Image], shuffle: bool, seed: int) -> Iterator[Image]:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from oneflow.dialect.builder import Builder, Value
-from oneflow.dialect.composed import Recorder, composed_gradient, mapped
+from oneflow.dialect.decomposition_gradient import Recorder, decomposition_gradient, mapped
 from oneflow.dialect.numpy_builder import NumpyBuilder, describe_array
 from oneflow.dialect.record import REGISTRY, Call, OperatorError, Rule, define, flatten, no_sbp
 from oneflow.dialect.reverse import pull_back, zeros_like
@@ -69,7 +69,7 @@ def composite(
         depth: how many stack frames above the caller the definition is.
         slots: slots to state otherwise than derived (`types`, `grad`, `sbp`).
     """
-    derived: dict[str, Any] = {"types": composed_types(write), "grad": composed_gradient, "sbp": UNSPLIT}
+    derived: dict[str, Any] = {"types": composed_types(write), "grad": decomposition_gradient, "sbp": UNSPLIT}
     define(
         signature, doc=doc, check=check, decompose=write, reference=reference, depth=depth + 1, **(derived | slots)
     )
@@ -134,7 +134,7 @@ def gradient_operator(name: str, *wanted: str) -> Rule:
         known = {**op.inputs, **op.outputs}
         seeds = [arg.name for arg in signature.inputs if arg.name not in known]
         if any(c is not None for c in cotangents[len(seeds) :]):
-            return composed_gradient(ops, op, *cotangents)
+            return decomposition_gradient(ops, op, *cotangents)
         pairs = zip(seeds, op.results, cotangents, strict=False)
         known |= {seed: zeros_like(ops, result) if c is None else c for seed, result, c in pairs}
         attrs = {a: value for a, value in op.attrs.items() if a in signature.attr_by_name}

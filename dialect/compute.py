@@ -198,12 +198,12 @@ def product(sizes: Sequence[Size]) -> Size:
     return math.prod(sizes, start=1)
 
 
-def smaller(a: Size, b: Size) -> Size:
+def min_size(a: Size, b: Size) -> Size:
     """The smaller of two sizes."""
     return min(a, b) if isinstance(a, int) and isinstance(b, int) else _combine("min", a, b)
 
 
-def larger(a: Size, b: Size) -> Size:
+def max_size(a: Size, b: Size) -> Size:
     """The larger of two sizes."""
     return max(a, b) if isinstance(a, int) and isinstance(b, int) else _combine("max", a, b)
 

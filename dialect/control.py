@@ -42,8 +42,8 @@ def bodies_of(op: Call) -> Form:
     return FORMS[op.record.control](op)
 
 
-def passed(op: Call) -> list[TensorDesc]:
-    """The types of what a call on descriptions passes to its functions."""
+def body_inputs(op: Call) -> list[TensorDesc]:
+    """The types of the inputs of the bodies of a call on descriptions."""
     if op.record.control != "steps":
         return list(op.xs)
     first = op.states + op.sequences
@@ -78,7 +78,7 @@ def _while(op: Call) -> Form:
 
 
 def _branch(op: Call) -> Form:
-    """One of two bodies."""
+    """The branch that a predicate chooses."""
     return list((yield (op.true_branch if op.predicate else op.false_branch), op.xs))
 
 

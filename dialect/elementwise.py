@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from oneflow.dialect import bounds, derivative, dtypes
+from oneflow.dialect import derivative, dtypes, interval_analysis
 from oneflow.dialect import scalar as s
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.dtypes import DType
@@ -140,12 +140,12 @@ def _instance(
         slope = derivative.derivative(body, node)
         if slope is None:
             return None
-        finite = bounds.is_finite(slope, doubtful)
+        finite = interval_analysis.is_finite(slope, doubtful)
         gradient = derivative.times(SEEDS[slope.dtype], slope) if finite else slope
         return Slope(slope.dtype, finite, derivative.plan(gradient, () if result is None else (result,)))
 
     slopes = tuple(slope(n) if d.is_inexact else None for n, d in zip(nodes, types, strict=True))
-    return Instance(nodes, result, slopes, bounds.is_finite(body, doubtful))
+    return Instance(nodes, result, slopes, interval_analysis.is_finite(body, doubtful))
 
 
 def scalar_gradient(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:

@@ -26,7 +26,7 @@ INITIALIZERS = {
     "trunc_normal": ("mean", "std", "a", "b"),
 }
 #: The largest number of redraws of a number outside of the bounds of `trunc_normal`.
-MOST_DRAWS = 1000
+MAX_DRAWS = 1000
 
 
 @dataclass
@@ -235,7 +235,7 @@ def _normal(ids: np.ndarray, offsets: np.ndarray, seed: int) -> tuple[np.ndarray
 def _truncated(of: Mapping[str, Any], ids: np.ndarray, at: np.ndarray, line_size: int, seed: int) -> np.ndarray:
     """Normal numbers within bounds: both of a pair are tried, then another pair, a row further on for each trial."""
     step, drawn = np.uint64(2 + 2 * line_size), np.full((len(ids), at.size), np.nan, np.float32)
-    for number in range(MOST_DRAWS):
+    for number in range(MAX_DRAWS):
         for normal in _normal(ids, at + np.uint64(number) * step, seed):
             value = normal * np.float32(of["std"]) + np.float32(of["mean"])
             drawn = np.where(np.isnan(drawn) & (value >= of["a"]) & (value <= of["b"]), value, drawn)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from oneflow.dialect.readable import STRING, Unreadable, unreadable_at
+from oneflow.dialect.text_validation import STRING, InvalidText, invalid_text_at
 
 #: How words of OneFlow's compiler begin, and what they are.
 COMPILED = {
@@ -41,20 +41,20 @@ def is_job_text(text: str) -> bool:
     return _MARK.search(text) is not None
 
 
-def refused_job_text(text: str) -> Unreadable | None:
+def refused_job_text(text: str) -> InvalidText | None:
     """Why OneFlow's own program cannot be read: another compiler's words, or a malformed `#sbp.parallel`."""
     for match in _COMPILED.finditer(text):
         begin = match["quoted"] or match["word"]
         if begin:
             advice = "expected operators of the dialect oneflow: give the program that OneFlow compiled"
-            return unreadable_at(text, f"{match[0]}: {COMPILED[begin]}; {advice}", match.start())
+            return invalid_text_at(text, f"{match[0]}: {COMPILED[begin]}; {advice}", match.start())
     for match in _TOKEN.finditer(text):
         if match["malformed"] is not None:
             form = (
                 "#sbp.parallel<[..] -> [..]>, in each list #sbp.S<axis>, #sbp.B, #sbp.P, #sbp.Any or lists of these"
             )
             got = text[match.start() : match.start() + 60].partition("\n")[0]
-            return unreadable_at(text, f"expected {form}, got {got}", match.start())
+            return invalid_text_at(text, f"expected {form}, got {got}", match.start())
     return None
 
 

@@ -140,10 +140,10 @@ def splits(nd: NdSbp, axis: int) -> list[int]:
 
 def local_region(shape: Sequence[int], nd: NdSbp, mesh: Mesh, rank: int) -> Region:
     """The region of `rank`'s piece in a tensor of `shape`: everything where nothing is split."""
-    return cut_region(shape, nd, mesh, coordinate(rank, mesh))
+    return region_at(shape, nd, mesh, coordinate(rank, mesh))
 
 
-def cut_region(shape: Sequence[int], nd: Sequence[Sbp], mesh: Mesh, place: Sequence[int]) -> Region:
+def region_at(shape: Sequence[int], nd: Sequence[Sbp], mesh: Mesh, place: Sequence[int]) -> Region:
     """As `local_region`, for the rank that stands at `place`."""
     region = [(0, size) for size in shape]
     for sbp, parts, at in zip(nd, mesh, place, strict=True):

@@ -29,7 +29,7 @@ _INTEGERS: dict[str, np.dtype[Any]] = {"int32": np.dtype(np.int32), "int64": np.
 _VARINT, _LENGTH = 0, 2
 _SIZES = {1: 8, 5: 4}
 _PREFIX = 8
-_LONGEST_VARINT = 10
+_MAX_VARINT_BYTES = 10
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class _Reader:
     def varint(self) -> int:
         """The next integer of a variable length."""
         number = 0
-        for i in range(_LONGEST_VARINT):
+        for i in range(_MAX_VARINT_BYTES):
             byte = self._take(1)[0]
             number |= (byte & 127) << (7 * i)
             if byte < 128:
@@ -132,7 +132,7 @@ def _unpacked(data: memoryview) -> np.ndarray:
     if not len(octets):
         return np.empty(0, np.uint64)
     first = np.concatenate([[0], last[:-1] + 1])
-    if (last - first >= _LONGEST_VARINT).any():
+    if (last - first >= _MAX_VARINT_BYTES).any():
         raise DataError("expected a list of integers, got an integer of more than 10 bytes")
     place = np.arange(len(octets)) - np.repeat(first, last - first + 1)
     parts = (octets & 127).astype(np.uint64) << (7 * place).astype(np.uint64)

@@ -32,7 +32,7 @@ from oneflow.dialect.record import (
     distribute,
     infer,
 )
-from oneflow.dialect.signature import MOST_MIXED, ArgDef
+from oneflow.dialect.signature import MAX_MIXED_OPERANDS, ArgDef
 from oneflow.dialect.tensor_desc import TensorDesc, expected_type, from_mlir
 
 PREFIX = "oneflow."
@@ -89,14 +89,18 @@ def _definition(record: Operator) -> str:
 def _slots(args: Sequence[ArgDef]) -> list[ArgDef]:
     """Operands or results in IRDL: mixed operands, each of its own type, are numbered optional operands."""
     return [
-        ArgDef(f"{a.name}_{i}", 0, 1) if a.mixed else a for a in args for i in range(MOST_MIXED if a.mixed else 1)
+        ArgDef(f"{a.name}_{i}", 0, 1) if a.mixed else a
+        for a in args
+        for i in range(MAX_MIXED_OPERANDS if a.mixed else 1)
     ]
 
 
 def segment_sizes(args: Sequence[ArgDef], counts: Sequence[int]) -> list[int]:
     """The segment sizes of an operation whose names have these numbers of operands or results."""
     pairs = zip(args, counts, strict=True)
-    return [n for a, count in pairs for n in ([1] * count + [0] * (MOST_MIXED - count) if a.mixed else [count])]
+    return [
+        n for a, count in pairs for n in ([1] * count + [0] * (MAX_MIXED_OPERANDS - count) if a.mixed else [count])
+    ]
 
 
 def _count(arg: ArgDef) -> str:
@@ -159,7 +163,7 @@ def _joined(sizes: list[int], args: Sequence[ArgDef]) -> list[int]:
     if not any(a.mixed for a in args) or len(sizes) != len(_slots(args)):
         return sizes
     rest = iter(sizes)
-    return [sum(next(rest) for _ in range(MOST_MIXED if a.mixed else 1)) for a in args]
+    return [sum(next(rest) for _ in range(MAX_MIXED_OPERANDS if a.mixed else 1)) for a in args]
 
 
 def operand_call(op: ir.Operation, record: Operator, convert: Callable[[ir.Value], Any]) -> Call:
@@ -425,20 +429,20 @@ class Verifier:
 
     def __init__(self, registry: Registry = REGISTRY) -> None:
         self.inference = Inference(registry)
-        self._passed: set[Any] = set()
+        self._valid_operations: set[Any] = set()
 
     def check(self, op: ir.Operation) -> str | None:
         """The message for an operation that breaks its operator's rules, or None."""
         try:
             results = self.inference.results(op)
             stated = (op.name, results, tuple([v.type for v in op.results]))
-            if stated in self._passed:
+            if stated in self._valid_operations:
                 return None
             message = disagreement(op, results)
         except OperatorError as error:
             return message_of(op, error)
         if message is None:
-            self._passed.add(stated)
+            self._valid_operations.add(stated)
         return message
 
     def verify(self, root: ir.Operation) -> bool:

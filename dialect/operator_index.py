@@ -12,7 +12,7 @@ OPERATORS = {
         adaptive_avg_pool1d adaptive_avg_pool1d_grad adaptive_avg_pool2d adaptive_avg_pool2d_grad adaptive_avg_pool3d
         adaptive_avg_pool3d_grad
     """,
-    "assigning": """
+    "assign": """
         assign assign_if assign_if_not
     """,
     "attention": """
@@ -59,6 +59,9 @@ OPERATORS = {
     "complex_numbers": """
         conj_physical imag imag_grad real real_grad view_as_complex view_as_real
     """,
+    "concat": """
+        cat split_like stack stack_grad
+    """,
     "control": """
         cond scan while_loop
     """,
@@ -77,8 +80,8 @@ OPERATORS = {
     "deconv": """
         deconv1d deconv2d deconv3d
     """,
-    "draws": """
-        coin_flip exponential generate_random_batch_permutation_indices multinomial_with_replacement randperm rrelu
+    "detection": """
+        deform_conv2d deform_conv2d_input_grad deform_conv2d_param_grad nms roi_align roi_align_grad
     """,
     "elementwise_grad": """
         abs_grad acos_grad acosh_grad asin_grad asinh_grad atan2_x_grad atan2_y_grad atan_grad atanh_grad
@@ -105,6 +108,9 @@ OPERATORS = {
     """,
     "fft": """
         fft_c2c fft_c2r fft_r2c fourier_of_pairs stft
+    """,
+    "flip_roll_triangle": """
+        flip roll tril triu
     """,
     "fused": """
         cast_like dot fused_bias_add_gelu fused_bias_add_gelu_grad fused_bias_add_mask_scale fused_cast_scale
@@ -141,6 +147,10 @@ OPERATORS = {
     "groupwise": """
         fused_linear_with_groupwise_quantized_weight groupwise_dequantize
     """,
+    "identity": """
+        amp_black_identity amp_white_identity cast_to_static_shape copy copy_d2h copy_h2d depend identity_buffer
+        pinned_identity stop_gradient to_contiguous
+    """,
     "image_decoding": """
         image_decode image_random_crop
     """,
@@ -160,9 +170,6 @@ OPERATORS = {
     """,
     "interpolation": """
         affine_grid affine_grid_grad grid_sample grid_sample_grad
-    """,
-    "joining": """
-        cat split_like stack stack_grad
     """,
     "l2_normalize": """
         l2_normalize l2_normalize_grad
@@ -216,9 +223,6 @@ OPERATORS = {
         adadelta_update adagrad_update adam_bias_correction_factor adam_update ftrl_update lamb_update lars_update
         momentum_update rmsprop_update sgd_update
     """,
-    "order": """
-        flip roll tril triu
-    """,
     "padding": """
         reflection_pad1d reflection_pad1d_grad reflection_pad2d reflection_pad2d_grad replication_pad1d
         replication_pad1d_grad replication_pad2d replication_pad2d_grad
@@ -226,10 +230,6 @@ OPERATORS = {
     "parallel": """
         ccl_all_gather ccl_all_reduce ccl_all_to_all ccl_broadcast ccl_reduce ccl_reduce_scatter ccl_send_recv
         hierarchical_parallel_cast hierarchical_parallel_cast_like parallel_cast
-    """,
-    "passing": """
-        amp_black_identity amp_white_identity cast_to_static_shape copy copy_d2h copy_h2d depend identity_buffer
-        pinned_identity stop_gradient to_contiguous
     """,
     "polygons": """
         object_segmentation_polygon_to_mask
@@ -251,6 +251,9 @@ OPERATORS = {
     "random": """
         bernoulli dropout dropout_grad normal random_mask_like uniform uniform_int
     """,
+    "random_distributions": """
+        coin_flip exponential generate_random_batch_permutation_indices multinomial_with_replacement randperm rrelu
+    """,
     "ranking": """
         arg_sort argwhere bincount in_top_k median median_with_indices mode searchsorted searchsorted_scalar sort
         top_k unique unique_with_counts
@@ -265,12 +268,6 @@ OPERATORS = {
     "reduce_stages": """
         reduce_max_device_stage reduce_max_device_stage_grad reduce_max_global_stage reduce_max_global_stage_grad
         reduce_min_device_stage reduce_min_device_stage_grad reduce_min_global_stage reduce_min_global_stage_grad
-    """,
-    "regions": """
-        deform_conv2d deform_conv2d_input_grad deform_conv2d_param_grad nms roi_align roi_align_grad
-    """,
-    "replacing": """
-        tensor_scatter_nd_update
     """,
     "rotary_embedding": """
         fused_apply_rotary_emb
@@ -296,6 +293,9 @@ OPERATORS = {
         dim_scatter_update dim_scatter_update_scalar embedding_renorm index_add repeat_interleave
         tensor_scatter_nd_add
     """,
+    "scatter_update": """
+        tensor_scatter_nd_update
+    """,
     "scattering": """
         dim_scatter_add dim_scatter_add_like scatter_nd scatter_nd_like unsorted_batch_segment_sum
         unsorted_segment_sum unsorted_segment_sum_like
@@ -318,7 +318,7 @@ OPERATORS = {
     "source": """
         arange constant dim_size empty eye ones_like positions tensor_constant zero_like
     """,
-    "special": """
+    "special_functions": """
         broadcast_zeta digamma digamma_grad erfinv lgamma lgamma_grad trigamma
     """,
     "strided": """

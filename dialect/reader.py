@@ -18,10 +18,10 @@ from oneflow.dialect import oneflow as dialect
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.job_text import is_job_text, mlir_text, refused_job_text
 from oneflow.dialect.jobs import convert_jobs
-from oneflow.dialect.readable import unreadable
 from oneflow.dialect.record import REGISTRY, Operator, Registry, distribute
 from oneflow.dialect.signature import ArgDef
 from oneflow.dialect.tensor_desc import common_type
+from oneflow.dialect.text_validation import find_invalid_text
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ def read_module(
     """
     text = _with_mlir_names(text, registry)
     is_job = is_job_text(text)
-    reason = unreadable(text) or (refused_job_text(text) if is_job else None)
+    reason = find_invalid_text(text) or (refused_job_text(text) if is_job else None)
     if reason is not None:
         raise ProgramError([Diagnostic("error", reason.message, f"{name}:{reason.line}:{reason.column}")])
     if is_job:

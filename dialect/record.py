@@ -28,10 +28,9 @@ from oneflow.dialect.attributes import AttrValue
 from oneflow.dialect.lazy import lazy
 from oneflow.dialect.locks import Lock
 from oneflow.dialect.operator_index import FAMILY_OF
-from oneflow.dialect.refused import reason_for
 from oneflow.dialect.sbp import Factors, SbpSignature, all_broadcast, has_partials, with_partial_shape_operands
 from oneflow.dialect.signature import (
-    MOST_MIXED,
+    MAX_MIXED_OPERANDS,
     ArgDef,
     AttrDef,
     Signature,
@@ -43,6 +42,7 @@ from oneflow.dialect.signature import (
     parse_signature,
 )
 from oneflow.dialect.tensor_desc import TensorDesc
+from oneflow.dialect.unsupported_operators import reason_for
 
 #: The module imports this one.
 storage_types = lazy("oneflow.dialect.storage_types")
@@ -106,8 +106,8 @@ class Operator:
       compares: it becomes run-time checks of its own.
     - `sharded_decomposition`: replaces a call with an operand split along an axis that `sbp` does not split; without
       this slot `decompose` does.
-    - `parts(ops, op)`: the meaning on complex numbers, see `dialect.parts`; without this slot a call with complex
-      numbers is refused. Operators on complex numbers alone have no other meaning.
+    - `parts(ops, op)`: the meaning on complex numbers, see `dialect.complex_parts`; without this slot a call with
+      complex numbers is refused. Operators on complex numbers alone have no other meaning.
     - `kernel(op)`: an `external.ExternalKernel` for a call on static `TensorDesc`s.
     - `control`: how the functions among the attributes run, one of `control.FORMS`.
     - `launch`, `device_kernel(op)`: the kernel on a CUDA device: `launch.source(op, name)` is source for the device's
@@ -285,7 +285,9 @@ def distribute(args: Sequence[ArgDef], values: Sequence[Any], sizes: Sequence[in
     named: dict[str, Any] = {}
     start = 0
     for arg, size in zip(args, counts, strict=True):
-        if size < arg.least or size > (MOST_MIXED if arg.mixed else size if arg.most is None else arg.most):
+        if size < arg.min_count or size > (
+            MAX_MIXED_OPERANDS if arg.mixed else size if arg.max_count is None else arg.max_count
+        ):
             raise ValueError(f"expected {expected_count(arg)} for {arg.name}, got {size}")
         group = tuple(values[start : start + size])
         named[arg.name] = group if arg.is_variadic else (group[0] if group else None)

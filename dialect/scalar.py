@@ -371,18 +371,18 @@ def pi() -> float:
 
 def walk(roots: Iterable[Expr]) -> list[Expr]:
     """Every node below `roots` once, arguments before users."""
-    seen: dict[int, Expr] = {}
+    visited: dict[int, Expr] = {}
     stack = [(root, False) for root in reversed(list(roots))]
     while stack:
         node, ready = stack.pop()
-        if id(node) in seen:
+        if id(node) in visited:
             continue
         if ready:
-            seen[id(node)] = node
+            visited[id(node)] = node
         else:
             stack.append((node, True))
             stack.extend((a, False) for a in reversed(node.args))
-    return list(seen.values())
+    return list(visited.values())
 
 
 _INFIX = {

@@ -74,15 +74,17 @@ def expect_dtype(op: Call, name: str, desc: TensorDesc, allowed: Sequence[object
         raise op.error(f"expected {name} of type {', '.join(map(str, (*allowed, *complex_types)))}, got {desc.dtype}")
 
 
-def expect_rank(op: Call, name: str, desc: TensorDesc, least: int, most: int | None = None) -> None:
-    """Checks the rank of operand `name`: at least `least`, and at most `most` (None: exactly `least`, -1: any).
+def expect_rank(op: Call, name: str, desc: TensorDesc, min_rank: int, max_rank: int | None = None) -> None:
+    """Checks the rank of operand `name`: at least `min_rank`, and at most `max_rank` (None: exactly `min_rank`, -1:
+    any).
 
     Raises:
-        OperatorError: the rank is outside.
+        OperatorError: the operand has another rank.
     """
-    top = least if most is None else most
-    if desc.rank < least or (top >= 0 and desc.rank > top):
-        wanted = str(least) if top == least else f"{least} to {top}" if top >= 0 else f"{least} or more"
+    highest = min_rank if max_rank is None else max_rank
+    if desc.rank < min_rank or (highest >= 0 and desc.rank > highest):
+        ranks = f"{min_rank} to {highest}" if highest >= 0 else f"{min_rank} or more"
+        wanted = str(min_rank) if highest == min_rank else ranks
         raise op.error(f"expected {name} of rank {wanted}, got {desc}")
 
 

@@ -31,36 +31,36 @@ class _Mandatory:
 #: The default of an attribute that has none.
 MANDATORY = _Mandatory()
 #: The most tensors of a name with `**`.
-MOST_MIXED = 64
+MAX_MIXED_OPERANDS = 64
 
 
 @dataclass(frozen=True)
 class ArgDef:
-    """One operand or result: `least` to `most` tensors (`most` None: any number).
+    """An operand or result: `min_count` to `max_count` tensors (`max_count` None: any number).
 
-    Repeated tensors share an element type and a rank unless the tensors are `mixed`; there are at most `MOST_MIXED`
-    mixed tensors.
+    Repeated tensors share an element type and a rank unless the tensors are `mixed`; there are at most
+    `MAX_MIXED_OPERANDS` mixed tensors.
     """
 
     name: str
-    least: int = 1
-    most: int | None = 1
+    min_count: int = 1
+    max_count: int | None = 1
     mixed: bool = False
 
     @property
     def is_single(self) -> bool:
         """Exactly one tensor."""
-        return (self.least, self.most) == (1, 1)
+        return (self.min_count, self.max_count) == (1, 1)
 
     @property
     def is_optional(self) -> bool:
         """One tensor or none."""
-        return (self.least, self.most) == (0, 1)
+        return (self.min_count, self.max_count) == (0, 1)
 
     @property
     def is_variadic(self) -> bool:
-        """Any number of tensors, from `least` on."""
-        return self.most is None
+        """Any number of tensors, from `min_count` on."""
+        return self.max_count is None
 
     def __str__(self) -> str:
         if self.is_single:
@@ -69,7 +69,7 @@ class ArgDef:
             return f"{self.name}?"
         if self.mixed:
             return f"{self.name}**"
-        return self.name + {0: "*", 1: "+"}.get(self.least, f"+{self.least}")
+        return self.name + {0: "*", 1: "+"}.get(self.min_count, f"+{self.min_count}")
 
 
 @dataclass(frozen=True)
@@ -174,12 +174,12 @@ def _parse_arg(text: str) -> ArgDef:
     match = _ARG.fullmatch(text)
     if match is None:
         raise SignatureError(f"expected an operand such as `x`, `x?`, `x*` or `x+2`, got {text!r}")
-    name, suffix, least = match.groups()
+    name, suffix, min_count = match.groups()
     if suffix is None:
         return ArgDef(name)
     if suffix == "?":
         return ArgDef(name, 0, 1)
-    return ArgDef(name, 0 if suffix[0] == "*" else int(least or 1), None, suffix == "**")
+    return ArgDef(name, 0 if suffix[0] == "*" else int(min_count or 1), None, suffix == "**")
 
 
 def _parse_default(text: str, kind: AttrKind) -> AttrValue:
@@ -230,7 +230,7 @@ def counts_of(args: Sequence[ArgDef], total: int) -> list[int]:
     """The number of values of each name: the rest is divided evenly among repeated names, or assigned to open names
     in order.
     """
-    least = sum(a.least for a in args)
+    least = sum(a.min_count for a in args)
     spare, counts = total - least, []
     repeated = sum(a.is_variadic for a in args)
     share = None if repeated < 2 or spare % repeated else spare // repeated
@@ -238,8 +238,8 @@ def counts_of(args: Sequence[ArgDef], total: int) -> list[int]:
         if share is not None:
             more = share if arg.is_variadic else 0
         else:
-            more = spare if arg.most is None else min(spare, arg.most - arg.least)
-        counts.append(arg.least + more)
+            more = spare if arg.max_count is None else min(spare, arg.max_count - arg.min_count)
+        counts.append(arg.min_count + more)
         spare -= more
     if spare or total < least:
         names = f" ({', '.join(map(str, args))})" if args else ""
@@ -249,7 +249,7 @@ def counts_of(args: Sequence[ArgDef], total: int) -> list[int]:
 
 def _total(args: Sequence[ArgDef]) -> str:
     """The number of values under all names together, in words."""
-    least, most = sum(a.least for a in args), [a.most for a in args]
+    least, most = sum(a.min_count for a in args), [a.max_count for a in args]
     if None in most:
         return f"at least {least}"
     top = sum(m for m in most if m is not None)
@@ -259,7 +259,7 @@ def _total(args: Sequence[ArgDef]) -> str:
 def expected_count(arg: ArgDef) -> str:
     """How many values a name may have, in words."""
     if arg.mixed:
-        return f"at most {MOST_MIXED}"
-    if arg.most is None:
-        return f"at least {arg.least}"
-    return str(arg.least) if arg.least == arg.most else f"{arg.least} or {arg.most}"
+        return f"at most {MAX_MIXED_OPERANDS}"
+    if arg.max_count is None:
+        return f"at least {arg.min_count}"
+    return str(arg.min_count) if arg.min_count == arg.max_count else f"{arg.min_count} or {arg.max_count}"

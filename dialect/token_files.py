@@ -80,10 +80,10 @@ class Samples:
             )
         epochs = math.ceil((num_samples * seq_length + label_length) / per_epoch)
         self.count = (epochs * per_epoch - label_length) // seq_length
-        apart = _complete_epochs(epochs, num_samples, seq_length, label_length, per_epoch)
+        full_epochs = _complete_epochs(epochs, num_samples, seq_length, label_length, per_epoch)
         drawn = np.random.default_rng(random_seed % 2**64) if shuffle else None
-        self.order = _joined([np.tile(share, apart), np.tile(share, epochs - apart)], drawn)
-        first = (apart * per_epoch - label_length) // seq_length
+        self.order = _joined([np.tile(share, full_epochs), np.tile(share, epochs - full_epochs)], drawn)
+        first = (full_epochs * per_epoch - label_length) // seq_length
         self.numbers = _joined([np.arange(first), np.arange(first, self.count)], drawn)
         self.ends = np.cumsum(documents.lengths[self.order])
 

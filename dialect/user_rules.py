@@ -26,10 +26,10 @@ from oneflow.dialect.signature import Signature, SignatureError
 from oneflow.dialect.tensor_desc import TensorDesc
 
 #: How often an operator may occur in its own decomposition, for example with an attribute that is counted down.
-DEEPEST = 24
+MAX_RECURSION = 24
 
 
-class EndlessError(OperatorError):
+class InfiniteRecursionError(OperatorError):
     """A decomposition that does not end."""
 
 
@@ -79,11 +79,12 @@ class UserRule:
         """A context in which the operator is being decomposed.
 
         Raises:
-            EndlessError: the operator occurs in its own decomposition too often for a decomposition that ends.
+            InfiniteRecursionError: the operator occurs in its own decomposition too often for a decomposition that
+                ends.
         """
-        if _path.names.count(self.name) == DEEPEST:
+        if _path.names.count(self.name) == MAX_RECURSION:
             cycle = [self.name, *_path.names[len(_path.names) - _path.names[::-1].index(self.name) :], self.name]
-            raise EndlessError(str(self.error(
+            raise InfiniteRecursionError(str(self.error(
                 f"decomposes into itself: {' -> '.join(cycle)}; decompose one of these into other operators"
             )))  # fmt: skip
         _path.names.append(self.name)
@@ -189,8 +190,8 @@ def _check_ranks(op: Call, results: tuple[TensorDesc, ...]) -> None:
 
 def _check_count(rule: UserRule, op: Call, count: int, result: Any) -> None:
     results = op.record.signature.outputs
-    most = None if any(r.most is None for r in results) else sum(r.most or 0 for r in results)
-    if count < sum(r.least for r in results) or (most is not None and count > most):
+    most = None if any(r.max_count is None for r in results) else sum(r.max_count or 0 for r in results)
+    if count < sum(r.min_count for r in results) or (most is not None and count > most):
         raise rule.expected(f"something for each of the results {', '.join(map(str, results))}", result)
 
 

@@ -21,8 +21,8 @@ import oneflow.lowering.pipelines  # noqa: F401  declares the passes
 from oneflow.dialect import scalar
 from oneflow.dialect.attributes import KINDS
 from oneflow.dialect.record import REGISTRY, Absent, Operator
-from oneflow.dialect.refused import REFUSED, refused
 from oneflow.dialect.sbp import Factors
+from oneflow.dialect.unsupported_operators import REFUSED, refused
 from oneflow.passes.registry import PASSES, PIPELINES
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "test/conformance"))
@@ -72,7 +72,12 @@ def coverage() -> str:
     """Returns the text of coverage.md: OneFlow's operators that are here, and the reasons of those that are not."""
     theirs = [line.partition("(")[0] for line in ONEFLOW.read_text().splitlines()[1:]]
     here = [name for name in theirs if name in REGISTRY]
-    lines = ["# OneFlow's operators", "", "Generated from the records and from `dialect/refused.py`.", ""]
+    lines = [
+        "# OneFlow's operators",
+        "",
+        "Generated from the records and from `dialect/unsupported_operators.py`.",
+        "",
+    ]
     lines += ["| operators | number |", "| --- | --- |", f"| of OneFlow | {len(theirs)} |"]
     lines += [f"| of OneFlow, registered | {len(here)} |", f"| of OneFlow, refused | {len(refused())} |"]
     lines += [f"| of this project alone | {len(REGISTRY) - len(here)} |", "", "## Registered", ""]

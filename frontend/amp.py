@@ -19,10 +19,10 @@ from typing import Any
 from oneflow.dialect import dtypes
 from oneflow.dialect.dtypes import DType
 from oneflow.frontend import functional as F  # noqa: N812
-from oneflow.frontend.core.ambient import SCOPE, Scope
 from oneflow.frontend.core.dispatch import current_builder
 from oneflow.frontend.core.errors import fail, refuse
 from oneflow.frontend.core.promotion import common_dtype
+from oneflow.frontend.core.settings import SCOPE, Scope
 from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.eager.tape import no_grad
 from oneflow.frontend.eager.tensor import EagerTensor
@@ -33,20 +33,20 @@ __all__ = [
 ]  # fmt: skip
 
 #: Operators that autocast computes in 16 bits: products of matrices, convolutions.
-LOW = frozenset("""
+LOW_PRECISION_OPERATORS = frozenset("""
     attention batch_matmul broadcast_matmul conv1d conv2d conv3d deconv1d deconv2d deconv3d fused_matmul_bias matmul
 """.split())  # fmt: skip
 #: Operators that autocast computes in float32: those that lose much in 16 bits, and losses.
-WIDE = frozenset("""
+FLOAT32_OPERATORS = frozenset("""
     acos asin binary_cross_entropy binary_cross_entropy_with_logits broadcast_pow cosh cumprod cumsum erf exp exp2
     expm1 group_norm kl_div_loss layer_norm log log10 log1p log2 log_softmax nll pow reciprocal reduce_prod reduce_sum
     rms_norm rsqrt scalar_pow sinh smooth_l1_loss softmax sparse_softmax_cross_entropy tan
 """.split())  # fmt: skip
 #: Operators whose further operands take the element type of the first.
-ALIKE = frozenset(["bias_add"])
+FIRST_TYPE_OPERATORS = frozenset(["bias_add"])
 
 #: Operators whose operands take the widest of their element types.
-WIDEST = frozenset("""
+PROMOTED_OPERATORS = frozenset("""
     dim_scatter_add dim_scatter_amax dim_scatter_amin dim_scatter_mul dim_scatter_update grid_sample index_add
 """.split())  # fmt: skip
 
@@ -70,11 +70,15 @@ class Policy:
 
     def _target(self, name: str, floats: Sequence[Tensor]) -> DType | None:
         """The type in which an operator is computed; None for the types of its operands."""
-        if name in LOW or name in WIDE:
-            return self.dtype if name in LOW else dtypes.float32
-        if name in ALIKE and floats:
+        if name in LOW_PRECISION_OPERATORS or name in FLOAT32_OPERATORS:
+            return self.dtype if name in LOW_PRECISION_OPERATORS else dtypes.float32
+        if name in FIRST_TYPE_OPERATORS and floats:
             return floats[0].dtype
-        return functools.reduce(common_dtype, (x.dtype for x in floats)) if name in WIDEST and floats else None
+        return (
+            functools.reduce(common_dtype, (x.dtype for x in floats))
+            if name in PROMOTED_OPERATORS and floats
+            else None
+        )
 
     def _covers(self, operands: Sequence[Any]) -> bool:
         """Whether operands are on the kind of device; a captured tensor tells it before the function does."""

@@ -36,11 +36,11 @@ from oneflow.frontend import cuda, env, experimental, functional, sbp, sysconfig
 from oneflow.frontend.amp import autocast, get_autocast_cpu_dtype, get_autocast_gpu_dtype, is_autocast_enabled
 from oneflow.frontend.checkpoint import Checkpoint
 from oneflow.frontend.compile.compiled import CompiledFunction, compile
-from oneflow.frontend.core.ambient import get_default_dtype, set_default_dtype
 from oneflow.frontend.core.devices import Device, device
 from oneflow.frontend.core.errors import CallError, OneFlowError, TraceError
 from oneflow.frontend.core.memory_layout import Layout as layout  # noqa: N813
 from oneflow.frontend.core.memory_layout import strided
+from oneflow.frontend.core.settings import get_default_dtype, set_default_dtype
 from oneflow.frontend.core.shape import Shape as Size
 from oneflow.frontend.core.spec import TensorSpec
 from oneflow.frontend.core.type_info import finfo, iinfo

@@ -10,7 +10,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
-from oneflow.frontend.core.devices import COMPILE_OPTIONS, PRESENT, Device, device
+from oneflow.frontend.core.devices import COMPILE_OPTIONS, CURRENT_NUMBER, Device, device
 from oneflow.frontend.functional.random import get_rng_state, manual_seed, set_rng_state
 from oneflow.frontend.methods.tensor_type import typed_tensors
 from oneflow.lowering.options import AUTOTUNE, DETERMINISTIC, PRECISION, PRECISIONS
@@ -77,7 +77,7 @@ def set_autotune(autotune: bool) -> None:
 
 def current_device() -> int:
     """The number of the device that the name "cuda" stands for: that of `set_device`, by default the first."""
-    return PRESENT[0]
+    return CURRENT_NUMBER[0]
 
 
 def set_device(place: str | Device | int) -> None:
@@ -86,7 +86,7 @@ def set_device(place: str | Device | int) -> None:
     Raises:
         CudaError: there is no such device.
     """
-    PRESENT[0] = _BACKEND.open_device(_number(place)).number
+    CURRENT_NUMBER[0] = _BACKEND.open_device(_number(place)).number
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from oneflow.frontend.core.ambient import SCOPE
+from oneflow.frontend.core.pytree import flatten
+from oneflow.frontend.core.settings import SCOPE
 from oneflow.frontend.core.tensor import Tensor
-from oneflow.frontend.core.tree import flatten
 from oneflow.runtime.global_array import Placement
 
 __all__ = ["current_global_mode", "global_mode", "to_global", "to_local"]

@@ -22,8 +22,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from oneflow.frontend.core.pytree import flatten
 from oneflow.frontend.core.tensor import Tensor
-from oneflow.frontend.core.tree import flatten
 from oneflow.frontend.methods.methods import to
 from oneflow.frontend.serialization import load as load_file
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from oneflow.dialect import elementwise as rows
 from oneflow.dialect import meaning
-from oneflow.dialect.composed import composed_gradient
+from oneflow.dialect.decomposition_gradient import decomposition_gradient
 from oneflow.dialect.deprecated import current_names
 from oneflow.dialect.evaluate import evaluate
 from oneflow.dialect.external import map_operands, run_kernel
@@ -107,7 +107,7 @@ def _with_defaults(signature: str, registry: Registry, slots: dict[str, Any]) ->
     parsed = parse_signature(signature)
     slots.setdefault("sbp", Absent("sbp", "none was given"))
     if slots.get("decompose") is not None:
-        slots.setdefault("grad", composed_gradient)
+        slots.setdefault("grad", decomposition_gradient)
     slots.setdefault("grad", Absent("grad", NO_GRADIENT))
     slots.setdefault("reference", functools.partial(run_by_meaning, registry, parsed.name))
     if isinstance(slots["sbp"], str):

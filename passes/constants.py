@@ -20,8 +20,8 @@ from oneflow.dialect.record import Absent, Call, Operator, OperatorError, infer
 from oneflow.dialect.tensor_desc import from_mlir
 
 #: The most elements of an array that is computed, and of one that is written element by element.
-MOST_COMPUTED = 1 << 16
-MOST_WRITTEN = 1024
+MAX_FOLDED_ELEMENTS = 1 << 16
+MAX_WRITTEN_ELEMENTS = 1024
 
 
 def can_evaluate(record: Operator) -> bool:
@@ -34,7 +34,7 @@ def read_dense(op: ir.Operation) -> np.ndarray | None:
     desc = from_mlir(op.results[0].type)
     attr = op.attributes["value"]
     is_readable = isinstance(attr, ir.DenseElementsAttr) and desc is not None and not desc.dtype.is_complex
-    if desc is None or (desc.element_count or 0) > MOST_COMPUTED or not is_readable:
+    if desc is None or (desc.element_count or 0) > MAX_FOLDED_ELEMENTS or not is_readable:
         return None
     shape = [d for d in desc.shape or () if d is not None]
     if attr.is_splat:
@@ -50,7 +50,7 @@ def evaluate_call(op: Call) -> list[np.ndarray] | None:
     """
     try:
         described = Call(op.record, {k: _described(x) for k, x in op.inputs.items()}, op.attrs)
-        if any((d.element_count or 0) > MOST_COMPUTED for d in infer(op.record, described)):
+        if any((d.element_count or 0) > MAX_FOLDED_ELEMENTS for d in infer(op.record, described)):
             return None
         arrays = run_reference(op)
     except (OperatorError, ValueError, IndexError, ZeroDivisionError, OverflowError, ImportError):
@@ -71,7 +71,7 @@ def is_splat(array: np.ndarray) -> bool:
 
 def can_write(array: np.ndarray) -> bool:
     """Whether `write` has a form for the array."""
-    return is_splat(array) or (array.size <= MOST_WRITTEN and array.dtype != np.uint8)
+    return is_splat(array) or (array.size <= MAX_WRITTEN_ELEMENTS and array.dtype != np.uint8)
 
 
 def write(ops: Builder, array: np.ndarray, place: tuple[ir.InsertionPoint, ir.Location]) -> Value:

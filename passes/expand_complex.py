@@ -8,7 +8,7 @@ from typing import ClassVar
 from oneflow.dialect import oneflow as dialect
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.builder import Value
-from oneflow.dialect.parts import Parts, PartsBuilder
+from oneflow.dialect.complex_parts import Parts, PartsBuilder
 from oneflow.dialect.record import Call, OperatorError, Registry
 from oneflow.dialect.tensor_desc import TensorDesc, from_mlir
 from oneflow.passes.base import Pass, PassError

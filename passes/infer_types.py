@@ -16,7 +16,7 @@ from typing import ClassVar
 
 from oneflow.dialect import oneflow as dialect
 from oneflow.dialect._mlir import ir, tensor
-from oneflow.dialect.control import passed
+from oneflow.dialect.control import body_inputs
 from oneflow.dialect.reader import share_types
 from oneflow.dialect.record import OperatorError, Registry, distribute
 from oneflow.dialect.tensor_desc import TensorDesc, common_type, expected_type, from_mlir
@@ -171,10 +171,10 @@ class _Refiner:
             return None
         return common_type([*(self.inference.desc_of(v) for v in values), *others])
 
-    def _passed_to_body(self, use: BodyUse) -> list[TensorDesc]:
-        """The values that an operator passes to its bodies."""
+    def _body_inputs(self, use: BodyUse) -> list[TensorDesc]:
+        """The types of the inputs of the bodies of an operator."""
         record = dialect.record_of(use.op, self.registry)
-        return passed(dialect.operand_call(use.op, record, self.inference.desc_of))
+        return body_inputs(dialect.operand_call(use.op, record, self.inference.desc_of))
 
     def _join(self, join: Join) -> None:
         known = self._known(join.sources)
@@ -212,7 +212,7 @@ class _Refiner:
         if callee.is_declaration or stays:
             return False
         calls, uses = self.structure.calls_of(callee), self.structure.body_uses_of(callee)
-        by_use = [self._passed_to_body(use) for use in uses]
+        by_use = [self._body_inputs(use) for use in uses]
         news = False
         for number, argument in enumerate(callee.arguments):
             known = self._known([Operand(c.op, number) for c in calls], [descs[number] for descs in by_use])

@@ -122,8 +122,8 @@ class _Bucket:
 class _Joiner:
     """Fills buckets in program order; a bucket is closed when it is full, or before the first use of a cast in it."""
 
-    def __init__(self, casts: Mapping[ir.Operation, _Cast], most: int) -> None:
-        self.casts, self.most = casts, most
+    def __init__(self, casts: Mapping[ir.Operation, _Cast], max_bytes: int) -> None:
+        self.casts, self.max_bytes = casts, max_bytes
         self.open: dict[Hashable, _Bucket] = {}
         self.home: dict[ir.Value, Hashable] = {}
         self.count = 0
@@ -147,7 +147,7 @@ class _Joiner:
         if cast is None:
             return
         bucket = self.open.setdefault(cast.key, _Bucket())
-        if bucket.casts and bucket.bytes + cast.bytes > self.most:
+        if bucket.casts and bucket.bytes + cast.bytes > self.max_bytes:
             self._close(cast.key)
             bucket = self.open[cast.key] = _Bucket()
         bucket.casts.append(cast)

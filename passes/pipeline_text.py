@@ -21,7 +21,7 @@ from oneflow.passes.upstream import UPSTREAM
 
 ROOT = "builtin.module"
 #: The most parentheses that a pipeline may have: the reader is recursive.
-DEEPEST = 200
+MAX_NESTING = 200
 _PART = re.compile(r"(?P<name>[\w.-]+)\s*(?:\((?P<nested>.*)\)|\{(?P<options>.*)\})?", re.DOTALL)
 _RESTRICTED = re.compile(r"restricted to '([\w.]+)'")
 
@@ -73,8 +73,10 @@ def parse_pipeline(text: str) -> list[Step]:
     match = _PART.fullmatch(text.strip())
     if match is None or match["name"] not in (ROOT, "any") or match["nested"] is None:
         raise PipelineError(f"expected a pipeline such as {ROOT}(canonicalize,cse), got {text!r}")
-    if text.count("(") > DEEPEST:
-        raise PipelineError(f"expected at most {DEEPEST} operations to be named in a pipeline, got {text.count('(')}")
+    if text.count("(") > MAX_NESTING:
+        raise PipelineError(
+            f"expected at most {MAX_NESTING} operations to be named in a pipeline, got {text.count('(')}"
+        )
     steps = list(_parse_list(match["nested"], ()))
     for step in steps:
         check_step(step)

@@ -22,8 +22,8 @@ from oneflow.passes.sbp.boxing import Boxing, BoxingError
 from oneflow.passes.sbp.candidates import localize
 from oneflow.passes.sbp.collectives import (
     JOINED,
-    Crossing,
     RankStep,
+    TensorTransfer,
     check_same_collectives,
     emit_joined_step,
     emit_step,
@@ -153,7 +153,7 @@ class _Lowering:
 
     def _plan(self, op: ir.Operation) -> Callable[[], None]:
         if crosses(op):
-            return self._plan_crossing(op)
+            return self._plan_transfer(op)
         place = self.submeshes[placement_of(op)]
         if op.name == "func.return":
             return self._fill(op)
@@ -167,21 +167,21 @@ class _Lowering:
             return self._plan_operator(op, place)
         return lambda: self._set_results(op)
 
-    def _plan_crossing(self, op: ir.Operation) -> Callable[[], None]:
+    def _plan_transfer(self, op: ir.Operation) -> Callable[[], None]:
         """This rank's part of the transfer of a tensor to another placement."""
         value = op.operands[0]
         (nd,), source = self.layouts.result_layouts(op), self.layouts.places[value]
         shape = self.layouts.descs[value].static_shape
         assert nd is not None
-        crossing = Crossing(shape, source, self.layouts.values[value], self.submeshes[placement_of(op)], nd)
-        if self.rank not in crossing.ranks:
+        transfer = TensorTransfer(shape, source, self.layouts.values[value], self.submeshes[placement_of(op)], nd)
+        if self.rank not in transfer.ranks:
             return lambda: self.elsewhere.append(op)
         fill = self._fill(op)
 
         def write() -> None:
             fill()
             ops = IRBuilder(self.layouts.registry, ir.InsertionPoint(op), op.location)
-            results = crossing.emit_step(ops, ops.wrap(op.operands[0]), self.rank)
+            results = transfer.emit_step(ops, ops.wrap(op.operands[0]), self.rank)
             op.results[0].replace_all_uses_with(results.handle)
             op.erase()
 

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from oneflow.dialect.dtypes import DType
-from oneflow.runtime.shaped import Shaped
+from oneflow.runtime.array_properties import ArrayProperties
 
 
 class OpenDevice(Protocol):
@@ -43,7 +43,7 @@ class Stream(Protocol):
         """Waits until all work of the stream is done."""
 
 
-class DeviceArray(Shaped):
+class DeviceArray(ArrayProperties):
     """A contiguous array in the memory of a device; each backend has a class of its own.
 
     Attributes:

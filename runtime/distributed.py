@@ -23,14 +23,14 @@ from oneflow.lowering.linalg.checks import location_text
 from oneflow.passes.inline import functions_of, keep_entry
 from oneflow.passes.pipeline import Pipeline
 from oneflow.passes.sbp import annotations as notes
-from oneflow.passes.sbp.collectives import collectives_of, meeting
+from oneflow.passes.sbp.collectives import collective_text, collectives_of
 from oneflow.passes.sbp.submeshes import Submesh, Submeshes, placements_of, read_submeshes
 from oneflow.passes.to_physical import physical
 from oneflow.runtime.arguments import Parameter, as_array, bind
 from oneflow.runtime.collectives import mpi
 from oneflow.runtime.collectives.kernel import Collectives
 from oneflow.runtime.collectives.nccl import gpus
-from oneflow.runtime.collectives.operations import carry_out
+from oneflow.runtime.collectives.operations import run_collective
 from oneflow.runtime.collectives.resharding import Resharding, Sharding
 from oneflow.runtime.collectives.threads import ThreadWorld
 from oneflow.runtime.collectives.transport import Array, World, WorldError
@@ -153,16 +153,18 @@ def compile_distributed(
     """
     mesh, submeshes = notes.read_mesh(boxed.operation), read_submeshes(boxed.operation)
     ranks = tuple(range(devices(mesh))) if ranks is None else tuple(ranks)
-    world.agree("programs", f"ranks {ranks}, {boxed}")
+    world.check_agreement("programs", f"ranks {ranks}, {boxed}")
     function = functions_of(boxed)[entry]
     inputs, outputs = signature_of(boxed, entry)
     layouts = _layouts(function, notes.ARGUMENTS, [p.desc for p in inputs], submeshes)
     results = _layouts(function, notes.RESULTS, outputs, submeshes)
-    places = [p for p, r in enumerate(ranks) if r in world.here]
+    places = [p for p, r in enumerate(ranks) if r in world.local_ranks]
     programs = {p: _program(boxed, entry, p, registry) for p in places}
     representative = programs[places[0]] if places else _program(boxed, entry, 0, registry)
     if len(submeshes) == 1:
-        world.agree("collectives", "\n".join(map(meeting, collectives_of(representative, registry))))
+        world.check_agreement(
+            "collectives", "\n".join(map(collective_text, collectives_of(representative, registry)))
+        )
 
     gpu_group = gpus(world) if device == "cuda" else None
 
@@ -326,7 +328,7 @@ def collect(
 ) -> Array | None:
     """Gathers a whole array from `pieces`: on all ranks, or on rank `root` alone (None on the others)."""
     receivers = tuple(range(world.size)) if root is None else (root,)
-    first = world.here[0]
+    first = world.local_ranks[0]
     if all(s.kind == "B" for s in layout.nd) and set(receivers) <= set(ranks):
         return on_host(world, pieces[ranks.index(first)]) if first in receivers else None
     after = Sharding((len(receivers),), broadcast((1,)), receivers)
@@ -338,7 +340,7 @@ def on_host(world: World, piece: Array | DeviceArray) -> Array:
     """A piece as a host array, after a device has computed it."""
     if not isinstance(piece, DeviceArray):
         return piece
-    with world.step(world.here[0], 0, "waiting for a GPU"):
+    with world.step(world.local_ranks[0], 0, "waiting for a GPU"):
         return piece.numpy()
 
 
@@ -348,7 +350,7 @@ def move_pieces(world: World, layout: Layout, before: Sharding, after: Sharding,
     Raises:
         WorldError: other ranks make another call.
     """
-    world.agree(f"{layout.desc} moved from {before} to {after}", "")
+    world.check_agreement(f"{layout.desc} moved from {before} to {after}", "")
     move, everyone = Resharding(layout.shape, before, after), tuple(range(world.size))
     sources, targets = ({r: p for p, r in enumerate(side.at)} for side in (before, after))
 
@@ -360,11 +362,11 @@ def move_pieces(world: World, layout: Layout, before: Sharding, after: Sharding,
             shape = [n for _, n in after.region(layout.shape, targets[rank])]
             target = np.empty(shape, layout.desc.dtype.numpy)
         with world.step(rank, 0, "moving a tensor between ranks"):
-            move.carry_out(world.transport(rank, everyone), rank, piece, target)
+            move.run(world.transport(rank, everyone), rank, piece, target)
         return target
 
-    moved = world.run([functools.partial(take, r) for r in world.here])
-    return {targets[r]: a for r, a in zip(world.here, moved, strict=True) if a is not None}
+    moved = world.run([functools.partial(take, r) for r in world.local_ranks])
+    return {targets[r]: a for r, a in zip(world.local_ranks, moved, strict=True) if a is not None}
 
 
 def _reduced(world: World, before: Sharding, place: int, piece: Array) -> Array:
@@ -375,6 +377,8 @@ def _reduced(world: World, before: Sharding, place: int, piece: Array) -> Array:
         if len(members) > 1:
             total, transport = np.empty_like(piece, order="C"), world.transport(before.at[place], members)
             with world.step(before.at[place], 0, "bringing the parts of a tensor together"):
-                carry_out("ccl_all_reduce", transport, {"reduce_type": kind}, [np.ascontiguousarray(piece)], [total])
+                run_collective(
+                    "ccl_all_reduce", transport, {"reduce_type": kind}, [np.ascontiguousarray(piece)], [total]
+                )
             piece = total
     return piece

@@ -280,7 +280,7 @@ class CpuExecutable:
 
     array: ClassVar[type] = np.ndarray
     is_remote: ClassVar[bool] = False
-    is_sized: ClassVar[bool] = False
+    is_size_specialized: ClassVar[bool] = False
     last_run: ClassVar[None] = None
 
     _source: ProgramSource
@@ -359,7 +359,7 @@ class CpuExecutable:
         """Runs the program on arguments in order; see `__call__`."""
         return self(*arrays)
 
-    def replay(self, arrays: Sequence[Any], seen: Any = None) -> None:
+    def replay(self, arrays: Sequence[Any], compared: Any = None) -> None:
         """None: every run checks its arguments."""
 
     def reads(self, number: int) -> bool:

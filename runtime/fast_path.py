@@ -48,7 +48,7 @@ def fast_path(
     run, plain = native.library().oneflow_rt_run, np.ndarray
     memory, address_of = Memory.from_address, ctypes.addressof
 
-    def call(arrays: Sequence[Any], seen: Any = None) -> list[np.ndarray] | None:
+    def call(arrays: Sequence[Any], compared: Any = None) -> list[np.ndarray] | None:
         if len(arrays) != count:
             return None
         io = slots()

@@ -15,13 +15,13 @@ from oneflow.dialect.lazy import lazy
 from oneflow.dialect.nd_sbp import Mesh, NdSbp, devices, format_nd_sbp, group, problem
 from oneflow.dialect.sbp import S, Sbp
 from oneflow.dialect.tensor_desc import TensorDesc
+from oneflow.runtime.array_properties import ArrayProperties
 from oneflow.runtime.backends import ACCELERATORS
 from oneflow.runtime.collectives import mpi
 from oneflow.runtime.collectives.nccl import gpus
 from oneflow.runtime.collectives.resharding import Sharding
 from oneflow.runtime.collectives.transport import World
 from oneflow.runtime.device_array import DeviceArray
-from oneflow.runtime.shaped import Shaped
 
 if TYPE_CHECKING:
     from oneflow.runtime.distributed import Layout, Pieces
@@ -80,9 +80,9 @@ class Placement:
         return distributed.world_of(devices(self.mesh), self.members)
 
     @property
-    def here(self) -> list[int]:
+    def local_indices(self) -> list[int]:
         """The mesh indices of the ranks that this process runs."""
-        return [p for p, r in enumerate(self.members) if r in self.world.here]
+        return [p for p, r in enumerate(self.members) if r in self.world.local_ranks]
 
     def layout(self, sbp: Any, desc: TensorDesc) -> NdSbp:
         """One SBP, or one for each mesh axis, as a layout for tensors of a type.
@@ -123,7 +123,7 @@ class Placement:
     __repr__ = __str__
 
 
-class GlobalArray(Shaped):
+class GlobalArray(ArrayProperties):
     """An array on the ranks of a placement, with a layout of one SBP for each mesh axis.
 
     Attributes:
@@ -141,7 +141,7 @@ class GlobalArray(Shaped):
     def of(cls, array: np.ndarray, placement: Placement, nd: NdSbp) -> GlobalArray:
         """A global array from a whole array, which is the same on all ranks."""
         layout = distributed.Layout(TensorDesc(array.shape, dtypes.from_numpy(array.dtype)), nd)
-        pieces = {p: np.array(layout.piece(array, placement.mesh, p), order="C") for p in placement.here}
+        pieces = {p: np.array(layout.piece(array, placement.mesh, p), order="C") for p in placement.local_indices}
         return cls(placement, layout, placement.put(pieces))
 
     @classmethod
@@ -150,9 +150,9 @@ class GlobalArray(Shaped):
 
         Other ranks of this process get the same piece where the array is replicated, and zeros elsewhere.
         """
-        first, mesh = placement.here[0], placement.mesh
+        first, mesh = placement.local_indices[0], placement.mesh
         alike = group(first, mesh, [k for k, s in enumerate(layout.nd) if s.kind == "B"])
-        pieces = {p: piece if p in alike else layout.zeros(mesh, p) for p in placement.here}
+        pieces = {p: piece if p in alike else layout.zeros(mesh, p) for p in placement.local_indices}
         return cls(placement, layout, pieces)
 
     @property
@@ -222,7 +222,7 @@ class GlobalArray(Shaped):
             ValueError: this process has no piece.
         """
         if not self.pieces:
-            raise ValueError(f"expected a rank of {self.placement}, got rank {self.placement.world.here[0]}")
+            raise ValueError(f"expected a rank of {self.placement}, got rank {self.placement.world.local_ranks[0]}")
         piece: np.ndarray | DeviceArray = next(iter(self.pieces.values()))
         return piece
 
@@ -235,11 +235,11 @@ def shared(array: np.ndarray, at: Placement, nd: NdSbp) -> np.ndarray:
     """
     world = at.world
     everyone: Sequence[int] = range(world.size)
-    if len(world.here) == world.size:
+    if len(world.local_ranks) == world.size:
         return array
     desc = TensorDesc(array.shape, dtypes.from_numpy(array.dtype))
-    world.agree(f"{desc} of rank 0 on {at.sharding(nd)}", "")
+    world.check_agreement(f"{desc} of rank 0 on {at.sharding(nd)}", "")
     copy = np.array(array, order="C")
-    with world.step(world.here[0], 0, "sharing a tensor of rank 0"):
-        world.transport(world.here[0], tuple(everyone)).broadcast(copy.reshape(-1), 0)
+    with world.step(world.local_ranks[0], 0, "sharing a tensor of rank 0"):
+        world.transport(world.local_ranks[0], tuple(everyone)).broadcast(copy.reshape(-1), 0)
     return copy

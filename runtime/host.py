@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from oneflow.dialect._mlir import ir
-from oneflow.runtime import sized
+from oneflow.runtime import size_specialization
 from oneflow.runtime.executable import CpuExecutable
 
 
@@ -13,4 +13,4 @@ def compile_program(module: ir.Module, entry: str, device: int = 0) -> CpuExecut
     Raises:
         PassError: a pass failed.
     """
-    return sized.compile_program(module, entry)
+    return size_specialization.compile_program(module, entry)

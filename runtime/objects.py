@@ -21,7 +21,7 @@ from oneflow.dialect._mlir import ir
 from oneflow.lowering.llvm.define_launches import entry_symbol
 from oneflow.runtime import native
 from oneflow.runtime.engine import Engine
-from oneflow.runtime.parts import Part, split
+from oneflow.runtime.module_partition import Part, split
 
 #: The number of parts for each thread; several parts balance the load.
 PARTS_PER_THREAD = 2
@@ -70,7 +70,7 @@ def _link(command: Sequence[str], module: ir.Module, entry: str, level: int, pat
             _generate(module, parts[0], level, files[0])
         else:
             with ThreadPoolExecutor(min(threads, len(parts))) as pool:
-                list(pool.map(lambda part, file: _generate_apart(part, level, file), parts, files))
+                list(pool.map(lambda part, file: _generate_in_context(part, level, file), parts, files))
         done = subprocess.run([*command, "-o", str(path), *map(str, files)], capture_output=True, check=False)
     if done.returncode:
         path.unlink(missing_ok=True)
@@ -88,7 +88,7 @@ def _has_disk_space(file: Path, characters: int) -> bool:
     return True
 
 
-def _generate_apart(part: Part, level: int, file: Path) -> None:
+def _generate_in_context(part: Part, level: int, file: Path) -> None:
     """Writes the code of a part as an object file, in a separate context, which each thread needs."""
     with ir.Context() as context, ir.Location.unknown():
         context.allow_unregistered_dialects = True

@@ -16,11 +16,11 @@ FastPath = Callable[..., list[Any] | None]
 class LastRun(Protocol):
     """The arguments of the last run that an executable keeps."""
 
-    def seen(self, numbers: Sequence[int]) -> Seen | None:
-        """The arguments of given numbers, for the caller to compare; None if the run did not keep all of them."""
+    def subset(self, numbers: Sequence[int]) -> CachedSubset | None:
+        """The arguments of given numbers, for the caller to compare; None if one of these arguments is not cached."""
 
 
-class Seen(Protocol):
+class CachedSubset(Protocol):
     """Some arguments of the last run."""
 
     def holds(self, arrays: Sequence[Any]) -> bool:
@@ -33,12 +33,12 @@ class Executable(Protocol):
     Attributes:
         array: the class of the arrays that need no conversion, and of the results.
         is_remote: whether `array` is in device memory, which NumPy cannot read.
-        is_sized: whether there is a program for each set of sizes of the arguments.
+        is_size_specialized: whether there is a program for each set of sizes of the arguments.
     """
 
     array: ClassVar[type]
     is_remote: ClassVar[bool]
-    is_sized: ClassVar[bool]
+    is_size_specialized: ClassVar[bool]
 
     @property
     def fast_path(self) -> FastPath | None:
@@ -62,10 +62,10 @@ class Executable(Protocol):
     def run(self, arrays: Sequence[Any]) -> list[Any]:
         """Runs the program on arguments in order; the results stay on the device of the program."""
 
-    def replay(self, arrays: Sequence[Any], seen: Seen | None = None) -> list[Any] | None:
+    def replay(self, arrays: Sequence[Any], compared: CachedSubset | None = None) -> list[Any] | None:
         """As `run`, for arguments that are mostly those of the last run; None if the arguments have to be checked.
 
-        Arguments that the caller has compared (`seen`) are not compared again.
+        Arguments that the caller has compared (`compared`) are not compared again.
         """
 
     def reads(self, number: int) -> bool:

@@ -17,7 +17,7 @@ from oneflow.dialect.oneflow import create_context
 from oneflow.dialect.record import REGISTRY, Call, Registry, flatten
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.runtime.executable import CpuExecutable, Options
-from oneflow.runtime.sized import compile_program
+from oneflow.runtime.size_specialization import compile_program
 from oneflow.testing.checks import assert_close, described, edge_case, edge_tolerance, make_call
 from oneflow.testing.sample import Sample
 

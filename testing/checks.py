@@ -16,13 +16,13 @@ from oneflow.dialect import control, dtypes, meaning
 from oneflow.dialect import oneflow as dialect
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.builder import Value
-from oneflow.dialect.composed import mapped
+from oneflow.dialect.complex_parts import PartsBuilder
+from oneflow.dialect.decomposition_gradient import mapped
 from oneflow.dialect.dtypes import DType
 from oneflow.dialect.evaluate import evaluate
 from oneflow.dialect.external import run_kernel
 from oneflow.dialect.ir_builder import IRBuilder
 from oneflow.dialect.numpy_builder import NumpyBuilder, describe_array, run_reference
-from oneflow.dialect.parts import PartsBuilder
 from oneflow.dialect.reader import read_module
 from oneflow.dialect.record import (
     REGISTRY,
@@ -38,7 +38,7 @@ from oneflow.dialect.record import (
 from oneflow.dialect.sbp import Sbp, SbpSignature, Shard, balanced_ranges
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.testing.sample import Bad, Sample
-from oneflow.testing.simulate import noise, put_together
+from oneflow.testing.simulate import noise, reduce_partials
 
 Array = np.ndarray
 
@@ -332,7 +332,7 @@ def _check_reassembled(pieces: list[Array], sbp: Sbp, want: Array, close: tuple[
     if sbp.kind == "S":
         joined = [np.concatenate(pieces, axis=sbp.axis)]
     elif sbp.is_partial:
-        joined = [put_together(pieces, sbp.kind)]
+        joined = [reduce_partials(pieces, sbp.kind)]
     else:
         joined = pieces
     for got in joined:

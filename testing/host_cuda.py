@@ -30,7 +30,7 @@ from oneflow.runtime.cuda import stream as streams
 from oneflow.runtime.cuda.compile_workers import CompileWorkers
 from oneflow.runtime.cuda.compiler import Binary
 from oneflow.runtime.cuda.launches import LaunchConfig
-from oneflow.testing import host_maps
+from oneflow.testing import host_tensor_maps
 from oneflow.testing.host_graphs import SUCCESS, HostGraphs
 from oneflow.testing.triton_interpreter import interpret_kernel, interpreting
 
@@ -322,7 +322,7 @@ class HostCuda(HostGraphs):
     def cuModuleGetFunction(self, module: int, name: bytes) -> tuple[int, int]:  # noqa: N802
         return 0, module
 
-    cuTensorMapEncodeTiled = staticmethod(host_maps.encode)  # noqa: N815
+    cuTensorMapEncodeTiled = staticmethod(host_tensor_maps.encode)  # noqa: N815
 
     def launch(self, config: int, function: int, parameters: int, extra: None) -> int:
         """`cuLaunchKernelEx`. An exception of a kernel cannot pass through C, so the exception is stored."""
@@ -350,7 +350,7 @@ class HostCuda(HostGraphs):
         source, kinds = self.modules[function], [kind for _, kind in self.modules[function].parameters]
         pointers = (ctypes.c_void_p * len(kinds)).from_address(parameters)
         values = [_unpacked(kind, ctypes.string_at(p, 8)) for kind, p in zip(kinds, pointers, strict=True)]
-        host_maps.check(source, parameters + ctypes.sizeof(pointers), values)
+        host_tensor_maps.check(source, parameters + ctypes.sizeof(pointers), values)
         return values
 
     def _run(self, function: int, programs: int, arguments: Sequence[Any]) -> None:
@@ -374,7 +374,7 @@ def _unpacked(kind: str, data: bytes) -> Any:
 
 
 def _compile(source: Source, arch: str) -> Binary:
-    text, maps = json.dumps(source.to_dict()), host_maps.maps_of(source)
+    text, maps = json.dumps(source.to_dict()), host_tensor_maps.maps_of(source)
     return Binary(source.name, text.encode(), "", 0, source.warps, 0, maps)
 
 

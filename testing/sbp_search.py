@@ -2,9 +2,9 @@
 
 `missing_signatures` of a sample are those that hold on 2 and on 3 devices for three sets of values and that the
 record does not offer; `holds` asks for one. A sample whose result is constant (all zeros, or one truth value) decides
-nothing. Each result is examined separately, so that only the assignments to operands multiply. Of more than `MOST`
-assignments the search takes those that differ from an offered one in two operands, or in one operand where attributes
-depend on layouts.
+nothing. Each result is examined separately, so that only the assignments to operands multiply. Of more than
+`MAX_ASSIGNMENTS` assignments the search takes those that differ from an offered one in two operands, or in one
+operand where attributes depend on layouts.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from oneflow.testing.simulate import SimulationError, assemble, cut
 Array = np.ndarray
 Sbps = tuple[Sbp, ...]
 #: The largest number of assignments to operands that are all searched.
-MOST = 4096
+MAX_ASSIGNMENTS = 4096
 DEVICES, SEEDS = (2, 3), range(3)
 FAILURES = (ArithmeticError, ValueError, IndexError, TypeError, AssertionError, SimulationError)
 
@@ -126,7 +126,7 @@ def _assignments(search: _Search, offered: Sequence[SbpSignature]) -> Iterator[S
     """The values of operands in the search."""
     kinds = [_kinds(np.asarray(x)) for x in flatten(search.calls[0].inputs.values())]
     results = search.kinds if search.changes else []
-    if math.prod(map(len, [*kinds, *results])) <= MOST:
+    if math.prod(map(len, [*kinds, *results])) <= MAX_ASSIGNMENTS:
         yield from itertools.product(*kinds)
         return
     bases = [s.inputs for s in offered if all(x in k for x, k in zip(s.inputs, kinds, strict=True))]

@@ -31,11 +31,11 @@ Attrs = dict[str, Any]
 
 
 class SimulationError(RuntimeError):
-    """Ranks that do not meet, replicas that differ, or an operation that cannot be simulated."""
+    """Ranks that issue different collectives, replicas that differ, or an operation that cannot be simulated."""
 
 
 @dataclass(frozen=True)
-class Meeting:
+class Rendezvous:
     """A collective that a rank has reached, with its operands."""
 
     call: Call
@@ -60,7 +60,8 @@ def simulate(
 
     Raises:
         PassError: the program is not annotated and boxed.
-        SimulationError: ranks do not meet, replicas of a result differ, or there are several placements.
+        SimulationError: ranks issue different collectives, replicas of a result differ, or there are several
+            placements.
     """
     mesh = notes.read_mesh(module.operation)
     if notes.PLACEMENTS in module.operation.attributes:
@@ -70,7 +71,7 @@ def simulate(
     programs = [physical(module, rank, registry) for rank in range(devices(mesh))]
     cuts = [cut(a, nd, mesh, seed) for seed, (a, nd) in enumerate(zip(arrays, layouts[0], strict=True))]
     runs = [_run(functions_of(p), entry, [c[rank] for c in cuts], registry) for rank, p in enumerate(programs)]
-    results = _in_lock_step(runs, mesh)
+    results = _run_ranks(runs, mesh)
     return [assemble([r[i] for r in results], nd, mesh) for i, nd in enumerate(layouts[1])]
 
 
@@ -90,13 +91,13 @@ def cut(array: Array, nd: NdSbp, mesh: Mesh, seed: int = 0) -> list[Array]:
     rng = np.random.default_rng(seed)
     with np.errstate(over="ignore"):
         for axis in [k for k, s in enumerate(nd) if s.kind == "P"]:
-            pieces = _into_sums(pieces, mesh, axis, rng)
+            pieces = _split_into_partials(pieces, mesh, axis, rng)
     regions = [local_region(array.shape, nd, mesh, rank) for rank in range(devices(mesh))]
     indices: list[Any] = [(*_slices(r), ...) for r in regions]
     return [p[i] for p, i in zip(pieces, indices, strict=True)]
 
 
-def _into_sums(pieces: list[Array], mesh: Mesh, axis: int, rng: np.random.Generator) -> list[Array]:
+def _split_into_partials(pieces: list[Array], mesh: Mesh, axis: int, rng: np.random.Generator) -> list[Array]:
     """Pieces whose sums along one mesh axis are the given values; ranks of other mesh axes stay replicas."""
     parts_of_pieces: dict[int, list[Array]] = {}
     summed = list(pieces)
@@ -141,7 +142,7 @@ def assemble(pieces: Sequence[Array], nd: NdSbp, mesh: Mesh) -> Array:
                 raise SimulationError(f"ranks {first} and {rank} have other values of {format_nd_sbp(nd)}")
         elif group(rank, mesh, sums)[0] == rank:
             parts = [pieces[m] for m in group(rank, mesh, sums)]
-            total = parts[0] if len(parts) == 1 else put_together(parts, "M" if M in nd else "P")
+            total = parts[0] if len(parts) == 1 else reduce_partials(parts, "M" if M in nd else "P")
             logical[_slices(local_region(shape, nd, mesh, rank))] = total
     return logical
 
@@ -154,12 +155,12 @@ def _whole_shape(pieces: Sequence[Array], nd: NdSbp, mesh: Mesh) -> tuple[int, .
     return tuple(sizes)
 
 
-def put_together(parts: Sequence[Array], kind: str) -> Array:
+def reduce_partials(parts: Sequence[Array], kind: str) -> Array:
     """The sum of partial sums (`kind` P), or the maximum of partial maxima (M); NaN is the largest."""
-    return np.asarray(functools.reduce(np.maximum, parts)) if kind == "M" else add_up(parts)
+    return np.asarray(functools.reduce(np.maximum, parts)) if kind == "M" else sum_partials(parts)
 
 
-def add_up(parts: Sequence[Array]) -> Array:
+def sum_partials(parts: Sequence[Array]) -> Array:
     """The sum of arrays in order, of 16-bit floats computed in f32."""
     dtype = parts[0].dtype
     wide = np.float32 if dtype.itemsize == 2 else dtype
@@ -167,7 +168,7 @@ def add_up(parts: Sequence[Array]) -> Array:
         return np.asarray(sum((p.astype(wide) for p in parts[1:]), parts[0].astype(wide))).astype(dtype)
 
 
-Run = Generator[Meeting, Sequence[Array], list[Array]]
+Run = Generator[Rendezvous, Sequence[Array], list[Array]]
 
 
 def _run(functions: dict[str, ir.Operation], entry: str, arrays: Sequence[Array], registry: Registry) -> Run:
@@ -191,12 +192,12 @@ def _run(functions: dict[str, ir.Operation], entry: str, arrays: Sequence[Array]
 
 def _operator(
     functions: dict[str, ir.Operation], op: ir.Operation, values: dict[ir.Value, Array], registry: Registry
-) -> Generator[Meeting, Array, Any]:
+) -> Generator[Rendezvous, Array, Any]:
     call = dialect.operand_call(op, dialect.record_of(op, registry), values.__getitem__)
     if call.record.control is not None:
         return (yield from _bodies(functions, call, registry))
     if "collective" in call.record.traits:
-        return (yield Meeting(call, call.operands))
+        return (yield Rendezvous(call, call.operands))
     return run_reference(call)
 
 
@@ -220,20 +221,20 @@ def _other(op: ir.Operation, operands: Sequence[Array]) -> Sequence[Array]:
     raise SimulationError(f"expected operators of the dialect, casts, constants and calls, got {op.name}")
 
 
-def _in_lock_step(runs: Sequence[Run], mesh: Mesh) -> list[list[Array]]:
+def _run_ranks(runs: Sequence[Run], mesh: Mesh) -> list[list[Array]]:
     """Lets every rank run to its next collective, until all have returned."""
     results: list[list[Array] | None] = [None] * len(runs)
     received: list[Sequence[Array] | None] = [None] * len(runs)
     while True:
-        meetings: list[Meeting | None] = []
+        waiting: list[Rendezvous | None] = []
         for rank, run in enumerate(runs):
-            meetings.append(None if results[rank] is not None else _advance(run, received[rank], results, rank))
-        if all(m is None for m in meetings):
+            waiting.append(None if results[rank] is not None else _advance(run, received[rank], results, rank))
+        if all(m is None for m in waiting):
             return [r for r in results if r is not None]
-        received = _meet(meetings, mesh)
+        received = _exchange(waiting, mesh)
 
 
-def _advance(run: Run, received: Any, results: list[list[Array] | None], rank: int) -> Meeting | None:
+def _advance(run: Run, received: Any, results: list[list[Array] | None], rank: int) -> Rendezvous | None:
     try:
         return run.send(received)
     except StopIteration as stop:
@@ -241,26 +242,26 @@ def _advance(run: Run, received: Any, results: list[list[Array] | None], rank: i
         return None
 
 
-def _meet(meetings: Sequence[Meeting | None], mesh: Mesh) -> list[Sequence[Array] | None]:
+def _exchange(waiting: Sequence[Rendezvous | None], mesh: Mesh) -> list[Sequence[Array] | None]:
     """The result of every rank of the collective that it has reached."""
-    received: list[Sequence[Array] | None] = [None] * len(meetings)
-    for rank, meeting in enumerate(meetings):
+    received: list[Sequence[Array] | None] = [None] * len(waiting)
+    for rank, meeting in enumerate(waiting):
         if meeting is None:
             continue
         members = group(rank, mesh, meeting.call.attrs["mesh_axes"])
         for other in members:
-            there = meetings[other]
+            there = waiting[other]
             if there is None or there.name != meeting.name:
                 waits = "has returned" if there is None else f"is at {there.name}"
                 raise SimulationError(f"rank {rank} waits at {meeting.name} for rank {other}, which {waits}")
         if rank == members[0]:
-            present = [m for m in (meetings[r] for r in members) if m is not None]
-            for member, arrays in zip(members, meet(present), strict=True):
+            present = [m for m in (waiting[r] for r in members) if m is not None]
+            for member, arrays in zip(members, exchange(present), strict=True):
                 received[member] = arrays
     return received
 
 
-def meet(members: Sequence[Meeting]) -> list[Sequence[Array]]:
+def exchange(members: Sequence[Rendezvous]) -> list[Sequence[Array]]:
     """The result of each member of one group of a collective, tensor by tensor."""
     rule, count = RULES[members[0].call.record.name], len(members[0].operands)
     by_tensor = [
@@ -279,7 +280,7 @@ def _attributes_of(number: int, attrs: Attrs) -> Attrs:
 
 
 def _all_reduce(parts: Sequence[Array], attrs: Sequence[Attrs]) -> list[Array]:
-    return [put_together(parts, "M" if attrs[0]["reduce_type"] == "max" else "P")] * len(parts)
+    return [reduce_partials(parts, "M" if attrs[0]["reduce_type"] == "max" else "P")] * len(parts)
 
 
 def _reduce(parts: Sequence[Array], attrs: Sequence[Attrs]) -> list[Array]:
@@ -296,7 +297,7 @@ def _pieces(logical: Array, axis: int, sizes: Sequence[int]) -> list[Array]:
 
 
 def _reduce_scatter(parts: Sequence[Array], attrs: Sequence[Attrs]) -> list[Array]:
-    return _pieces(add_up(parts), attrs[0]["axis"], attrs[0]["sizes"])
+    return _pieces(sum_partials(parts), attrs[0]["axis"], attrs[0]["sizes"])
 
 
 def _all_gather(parts: Sequence[Array], attrs: Sequence[Attrs]) -> list[Array]:

@@ -84,7 +84,11 @@ FLAGS = {
             "write the kernels of the triton stage: source, PTX and machine code",
         ),
         Flag("gpu-arch", "ARCH", "the GPU to choose and compile kernels for (default: sm_90)", check=_check_arch),
-        Flag("autotune", None, "keep several ways to compute each kernel of the triton stage, for a device to time"),
+        Flag(
+            "autotune",
+            None,
+            "keep candidate configurations of kernels of the triton stage, for a device to time",
+        ),
         Flag(
             "load-ops",
             "FILE",

@@ -129,7 +129,7 @@ def _formula(record: Operator) -> str:
 
 def _plain_call(record: Operator, desc: TensorDesc) -> Call:
     """A call on scalars with attributes at their defaults."""
-    inputs = {a.name: (desc,) * max(a.least, 1) if a.is_variadic else desc for a in record.signature.inputs}
+    inputs = {a.name: (desc,) * max(a.min_count, 1) if a.is_variadic else desc for a in record.signature.inputs}
     attributes = {a.name: _any_value(a.kind.name) for a in record.signature.attrs if a.is_mandatory}
     call = Call(record, inputs, attribute_values(record, attributes))
     infer(record, call)

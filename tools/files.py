@@ -19,7 +19,7 @@ from oneflow.tools.command import CommandError
 
 framework = lazy("oneflow.runtime.user_ops.framework")
 library = lazy("oneflow.runtime.user_ops.library")
-declared = lazy("oneflow.tools.declared")
+declared = lazy("oneflow.tools.declared_operators")
 ods = lazy("oneflow.tools.ods")
 #: The help of `--load-ops`.
 LOAD_HELP = "load operators first: a .py, .so or .td file, or several with commas; FILE.py:NAME stops behind NAME"

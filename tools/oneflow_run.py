@@ -43,7 +43,7 @@ from oneflow.tools.seeds import set_seed
 from oneflow.tools.target import HELP, for_targets
 
 
-class _Once(argparse.Action):
+class _StoreOnce(argparse.Action):
     """An option that may be given once."""
 
     def __call__(self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, value: Any, *_: Any) -> None:
@@ -99,7 +99,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "choices": STRATEGIES, "default": STRATEGIES[0],
         "help": "choice of layouts without annotation (default: greedy)",
     },
-    "--autotune": {"action": "store_true", "help": "on a GPU, time ways to compute kernels and keep the fastest"},
+    "--autotune": {"action": "store_true", "help": "on a GPU, time candidate configurations of kernels"},
     "--target": {"metavar": "TARGET", "help": HELP},
     "--device": {"metavar": "DEVICE", "default": "cpu", "help": "where to run: cpu, cuda or cuda:N (default: cpu)"},
 }  # fmt: skip
@@ -110,7 +110,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = Parser(prog="oneflow-run", description=text, allow_abbrev=False)
     for name, details in OPTIONS.items():
         is_repeatable = "action" in details or not name.startswith("-")
-        parser.add_argument(name, **(details if is_repeatable else {**details, "action": _Once}))
+        parser.add_argument(name, **(details if is_repeatable else {**details, "action": _StoreOnce}))
     parser.add_argument("--version", action="version", version=version_text(oneflow.__version__))
     return parser
 

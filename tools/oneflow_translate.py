@@ -31,7 +31,7 @@ from oneflow.frontend.importers.lazy import read_torch
 from oneflow.runtime.user_ops.functional_api import FunctionalApiError, parse_functional_api
 from oneflow.tools.arrays import write_arrays
 from oneflow.tools.command import CommandError, Parser, run_command
-from oneflow.tools.declared import declare
+from oneflow.tools.declared_operators import declare
 from oneflow.tools.files import make_folder, read_text, write_text
 from oneflow.tools.functional_header import functional_text
 from oneflow.tools.ods import read_ods, registration_text, schema_text

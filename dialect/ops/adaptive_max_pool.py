@@ -16,7 +16,7 @@ from oneflow.dialect.ops.adaptive_pool import ATTRS, expect_parts, masked, numpy
 from oneflow.dialect.ops.indexing import expect_index
 from oneflow.dialect.ops.pool import factors, flat_position, flattened, max_grad_reference
 from oneflow.dialect.ops.reduce import bounds
-from oneflow.dialect.ops.rows import expect_type
+from oneflow.dialect.ops.row_normalization import expect_type
 from oneflow.dialect.ops.spatial import Layout, channels_back, channels_first, expect_images, layout_of
 from oneflow.dialect.record import Call, Rule, define
 from oneflow.dialect.sbp import Factors

@@ -18,7 +18,7 @@ from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.compute import Size, Stage
 from oneflow.dialect.dtypes import DType
 from oneflow.dialect.ops.pool import factors, linear_in_dy
-from oneflow.dialect.ops.rows import expect_type
+from oneflow.dialect.ops.row_normalization import expect_type
 from oneflow.dialect.ops.spatial import channels_back, channels_first, expect_images, expect_windows, layout_of
 from oneflow.dialect.record import Call, Operator, define
 from oneflow.dialect.sbp import Factors

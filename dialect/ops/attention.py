@@ -13,7 +13,7 @@ import numpy as np
 
 from oneflow.dialect import dtypes
 from oneflow.dialect.builder import Builder, Value
-from oneflow.dialect.composed import composed_gradient
+from oneflow.dialect.decomposition_gradient import decomposition_gradient
 from oneflow.dialect.elementwise import sum_to
 from oneflow.dialect.ops.random import (
     LOGICAL,
@@ -309,7 +309,7 @@ class AttentionGrad:
         ]
         return signatures if op.causal else [*signatures, *_lengths(op)]
 
-    grad = composed_gradient
+    grad = decomposition_gradient
 
     def decompose(ops: Builder, op: Call) -> tuple[Value, Value, Value]:
         _expect_static(op)

@@ -27,7 +27,7 @@ from oneflow.dialect.ops.attention_layouts import (
 )
 from oneflow.dialect.ops.interpolation import numbered
 from oneflow.dialect.ops.random import RANDOM, numpy_mask
-from oneflow.dialect.ops.rows import expect_type
+from oneflow.dialect.ops.row_normalization import expect_type
 from oneflow.dialect.ops.softmax import widen
 from oneflow.dialect.philox import kept_scale
 from oneflow.dialect.record import Call
@@ -156,16 +156,16 @@ def _own_sequences(ops: Builder, op: Call, rows: int, columns: int) -> Value:
         _members(ops, begin, end, size) for begin, end, size in zip(begins, ends, (rows, columns), strict=True)
     )
     shared = ops.matmul(*(ops.cast(m, dtype=dtypes.float32) for m in (of_rows, of_columns)), transpose_b=True)
-    seen = ops.cast(shared, dtype=dtypes.bool_)
+    visible = ops.cast(shared, dtype=dtypes.bool_)
     if op.attn_mask_type != "none":
         edges = ends if op.attn_mask_type == MASKS[2] else begins
         last = ops.expand_dims(edges[1] - edges[0], axis=0) + op.causal_diagonal_offset
         bound = ops.reduce_sum(ops.cast(of_rows, dtype=dtypes.int64) * last, axis=[1], keepdims=True)
         distance = numbered(ops, (rows, columns), 1) - numbered(ops, (rows, columns), 0)
-        seen = ops.broadcast_logical_and(seen, ops.broadcast_less_equal(distance, bound))
+        visible = ops.broadcast_logical_and(visible, ops.broadcast_less_equal(distance, bound))
     zeros = triangle(ops, op.query.dtype, rows, columns, None, None)
-    hidden: Value = ops.masked_fill(zeros, ops.logical_not(seen), has_float_operand=True, float_operand=-math.inf)
-    return hidden
+    mask: Value = ops.masked_fill(zeros, ops.logical_not(visible), has_float_operand=True, float_operand=-math.inf)
+    return mask
 
 
 def _write_attention(ops: Builder, op: Call) -> Value:
@@ -187,16 +187,16 @@ def _write_attention(ops: Builder, op: Call) -> Value:
 def _numpy_own_sequences(sequences: Any, rows: int, columns: int, kind: str, offset: int) -> Any:
     """Which keys queries see, sequence by sequence."""
     starts, key_starts, lengths = sequences
-    seen = np.zeros((rows, columns), np.bool_)
+    visible = np.zeros((rows, columns), np.bool_)
     for i in range(len(starts) - 1):
         own = slice(starts[i], starts[i + 1])
         end = key_starts[i + 1] if lengths is None else key_starts[i] + lengths[i]
         keys = slice(key_starts[i], end)
-        own_rows, own_columns = seen[own, keys].shape
+        own_rows, own_columns = visible[own, keys].shape
         block = np.ones((own_rows, own_columns), np.bool_)
         shift = own_columns - own_rows if kind == MASKS[2] else 0
-        seen[own, keys] = block if kind == "none" else np.tril(block, offset + shift)
-    return seen
+        visible[own, keys] = block if kind == "none" else np.tril(block, offset + shift)
+    return visible
 
 
 def _numpy_attention(
@@ -219,8 +219,8 @@ def _numpy_attention(
         wide_bias = np.broadcast_to(bias, (1,) * (4 - bias.ndim) + bias.shape).astype(np.float64)
         scores = scores + wide_bias[:, :, : rows if wide_bias.shape[2] > 1 else 1, :columns]
     if sequences[0] is not None:
-        seen = _numpy_own_sequences(sequences, rows, columns, attn_mask_type, causal_diagonal_offset)
-        scores = np.where(seen, scores, -np.inf)
+        visible = _numpy_own_sequences(sequences, rows, columns, attn_mask_type, causal_diagonal_offset)
+        scores = np.where(visible, scores, -np.inf)
     elif attn_mask_type != "none":
         offset = causal_diagonal_offset + (columns - rows if attn_mask_type == MASKS[2] else 0)
         scores = np.where(np.tril(np.ones((rows, columns), np.bool_), offset), scores, -np.inf)
@@ -331,14 +331,14 @@ def _write_flash(ops: Builder, op: Call) -> tuple[Value, ...]:
     return _with_heads_first(ops, out), saved, state
 
 
-def _numpy_seen(op: Any, rows: int, columns: int) -> Any:
-    """Which positions are seen, in NumPy."""
+def _numpy_mask(op: Any, rows: int, columns: int) -> Any:
+    """Which positions are visible, in NumPy."""
     left, right = (None if w < 0 or w >= columns else w for w in (op["window_size_left"], op["window_size_right"]))
     right = 0 if op["is_causal"] and rows > 1 else right
     distance = np.arange(columns) - (np.arange(rows)[:, None] + columns - rows)
-    seen = np.full((rows, columns), True)
-    seen = seen if left is None else seen & (distance >= -left)
-    return seen if right is None else seen & (distance <= right)
+    visible = np.full((rows, columns), True)
+    visible = visible if left is None else visible & (distance >= -left)
+    return visible if right is None else visible & (distance <= right)
 
 
 def _numpy_weights(query: Any, key: Any, attrs: Any) -> tuple[Any, Any]:
@@ -346,7 +346,7 @@ def _numpy_weights(query: Any, key: Any, attrs: Any) -> tuple[Any, Any]:
     q, k = (x.astype(np.float64).swapaxes(1, 2) for x in (query, key))
     k = np.repeat(k, q.shape[1] // k.shape[1], 1)
     scores = q @ k.swapaxes(2, 3) * np.float32(attrs["softmax_scale"])
-    scores = np.where(_numpy_seen(attrs, *scores.shape[2:]), scores, -np.inf)
+    scores = np.where(_numpy_mask(attrs, *scores.shape[2:]), scores, -np.inf)
     most = scores.max(-1, keepdims=True, initial=-np.inf)
     base = np.where(np.isneginf(most), 0, most)
     total = np.exp(scores - base).sum(-1, keepdims=True)
@@ -439,9 +439,9 @@ def _numpy_flash_grad(
     share = q.shape[1] // key.shape[2]
     k, v = (np.repeat(x.astype(np.float64).swapaxes(1, 2), share, 1) for x in (key, value))
     scale = np.float64(np.float32(attrs["softmax_scale"]))
-    seen = _numpy_seen(attrs, q.shape[2], k.shape[2])
+    visible = _numpy_mask(attrs, q.shape[2], k.shape[2])
     level = np.where(np.isneginf(saved), 0, saved)[..., None]
-    weights = np.where(seen, np.exp(q @ k.swapaxes(2, 3) * scale - level), 0)
+    weights = np.where(visible, np.exp(q @ k.swapaxes(2, 3) * scale - level), 0)
     drawn = numpy_mask(weights.shape, p_dropout, int(state.astype(np.int64)[0]), (), ())
     kept = drawn * np.float64(np.float32(kept_scale(p_dropout)))
     slope = weights * (g @ v.swapaxes(2, 3) * kept - (g * o).sum(-1, keepdims=True)) * scale

@@ -17,12 +17,12 @@ from oneflow.dialect import compute as c
 from oneflow.dialect import dtypes
 from oneflow.dialect import scalar as s
 from oneflow.dialect.builder import Builder, Value
-from oneflow.dialect.composed import composed_gradient
 from oneflow.dialect.compute import Stage
-from oneflow.dialect.ops import rows
+from oneflow.dialect.decomposition_gradient import decomposition_gradient
+from oneflow.dialect.ops import row_normalization
 from oneflow.dialect.ops.group_norm import channel_sum, channels, numpy_channels
 from oneflow.dialect.ops.matmul import expect_addend, with_addend
-from oneflow.dialect.ops.rows import expect_type
+from oneflow.dialect.ops.row_normalization import expect_type
 from oneflow.dialect.ops.softmax import narrow, widen
 from oneflow.dialect.record import Call, operator
 from oneflow.dialect.sbp import Factors
@@ -41,10 +41,10 @@ def channel_types(op: Call, names: Sequence[str]) -> tuple[TensorDesc, TensorDes
     size = op.x.shape[axis]
     for name in names:
         if op[name] is not None:
-            expect_type(op, name, rows.statistics((size,), op.x))
+            expect_type(op, name, row_normalization.statistics((size,), op.x))
             size = expect_dim(op, f"dimension 0 of {name}", op[name].shape[0], size)
     x = TensorDesc((*op.x.shape[:axis], size, *op.x.shape[axis + 1 :]), op.x.dtype)
-    return x, rows.statistics((size,), op.x)
+    return x, row_normalization.statistics((size,), op.x)
 
 
 class Channels:
@@ -130,7 +130,7 @@ class Normalization:
 
     def grad(ops: Builder, op: Call, dy: Value | None, *more: Value | None) -> dict[str, Any]:
         if not op.training or dy is None or any(cotangent is not None for cotangent in more):
-            return composed_gradient(ops, op, dy, *more)
+            return decomposition_gradient(ops, op, dy, *more)
         attrs = {"axis": op.axis, "epsilon": op.epsilon}
 
         @functools.cache
@@ -194,7 +194,7 @@ def _moments(x: Stage, axis: int) -> tuple[Stage, Stage, Stage]:
     count = c.product([d for i, d in enumerate(x.shape) if i != axis])
 
     def shared(total: Stage, number: c.Size) -> Stage:
-        scale = rows.reciprocal(number, dtype)
+        scale = row_normalization.reciprocal(number, dtype)
         return c.element_wise(total.shape, lambda k: total[(k,)] * scale)
 
     total = fold_channels(x, axis, lambda *i: x[i])
@@ -234,7 +234,9 @@ def gradient_stages(op: Call, dy: Callable[..., Expr]) -> list[Stage]:
 
     gamma_diff = fold_channels(op.x, axis, lambda *at: dy(*at) * normal(*at))
     beta_diff = fold_channels(op.x, axis, dy)
-    scale = rows.reciprocal(c.product([d for i, d in enumerate(op.x.shape) if i != axis]), op.x.dtype.accumulator)
+    scale = row_normalization.reciprocal(
+        c.product([d for i, d in enumerate(op.x.shape) if i != axis]), op.x.dtype.accumulator
+    )
 
     def element(*at: Expr) -> Expr:
         k = (at[axis],)
@@ -276,7 +278,7 @@ class NormalizationGrad:
         dx = rest * of.spread(op.inv_variance * op.gamma)
         return gamma_diff, beta_diff, narrow(ops, dx, op.x.dtype)
 
-    grad = composed_gradient
+    grad = decomposition_gradient
 
     def compute(op: Call) -> list[Stage]:
         return gradient_stages(op, lambda *at: op.dy[at])
@@ -285,5 +287,5 @@ class NormalizationGrad:
         axes = tuple(i for i in range(x.ndim) if i != axis % x.ndim)
         at_mean, at_inv, at_gamma = (numpy_channels(p, x.ndim, axis % x.ndim) for p in (mean, inv, gamma))
         normal, slope = (x - at_mean) * at_inv, dy.astype(np.float64)
-        dx = rows.numpy_gradient(slope, normal, at_inv * at_gamma, axes)
+        dx = row_normalization.numpy_gradient(slope, normal, at_inv * at_gamma, axes)
         return (slope * normal).sum(axes).astype(mean.dtype), slope.sum(axes).astype(mean.dtype), dx.astype(x.dtype)

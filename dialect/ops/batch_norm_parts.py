@@ -17,7 +17,7 @@ from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.composite import composite
 from oneflow.dialect.ops.batch_norm import Channels
 from oneflow.dialect.ops.group_norm import numpy_channels
-from oneflow.dialect.ops.rows import expect_type
+from oneflow.dialect.ops.row_normalization import expect_type
 from oneflow.dialect.record import Call
 from oneflow.dialect.sbp import Factors
 from oneflow.dialect.shapes import expect_dtype, expect_rank

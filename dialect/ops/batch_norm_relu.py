@@ -11,13 +11,13 @@ from oneflow.dialect import compute as c
 from oneflow.dialect import dtypes
 from oneflow.dialect import scalar as s
 from oneflow.dialect.builder import Builder, Value
-from oneflow.dialect.composed import composed_gradient
 from oneflow.dialect.composite import UNSPLIT, composite
 from oneflow.dialect.compute import Stage
+from oneflow.dialect.decomposition_gradient import decomposition_gradient
 from oneflow.dialect.numpy_builder import run_reference
 from oneflow.dialect.ops.batch_norm import PARAMS, channel_types, gradient_stages
 from oneflow.dialect.ops.bit_masks import BITS, numpy_packed, packed_bits, words_of
-from oneflow.dialect.ops.rows import expect_type
+from oneflow.dialect.ops.row_normalization import expect_type
 from oneflow.dialect.record import REGISTRY, Call, OperatorError, infer, no_sbp, operator
 from oneflow.dialect.sbp import B, P, SbpSignature
 from oneflow.dialect.scalar import Expr
@@ -92,7 +92,7 @@ class NormalizationAddRelu:
 
     def grad(ops: Builder, op: Call, dy: Value | None, _: None, *more: Value | None) -> dict[str, Any]:
         dx = None if dy is None else ops.relu_grad(op.y, dy)
-        gradients = dict(composed_gradient(ops, _normalization(op), dx, *more))
+        gradients = dict(decomposition_gradient(ops, _normalization(op), dx, *more))
         addend = gradients.pop("_add_to_output", None)
         return gradients if addend is None else {**gradients, "addend": addend}
 
@@ -141,20 +141,27 @@ class NormalizationAddReluGrad:
     sbp = _gradient_layouts
 
     def sharded_decomposition(ops: Builder, op: Call) -> list[Value]:
-        passed = ops.relu_grad(op.y, op.dy)
+        relu_gradient = ops.relu_grad(op.y, op.dy)
         gradients = ops.call(
-            "normalization_grad", op.x, passed, op.mean, op.inv_variance, op.gamma, axis=op.axis, epsilon=op.epsilon
+            "normalization_grad",
+            op.x,
+            relu_gradient,
+            op.mean,
+            op.inv_variance,
+            op.gamma,
+            axis=op.axis,
+            epsilon=op.epsilon,
         )
-        return [*gradients, passed] if op.with_addend else list(gradients)
+        return [*gradients, relu_gradient] if op.with_addend else list(gradients)
 
-    grad = composed_gradient
+    grad = decomposition_gradient
 
     def compute(op: Call) -> list[Stage]:
-        def passed(*i: Expr) -> Expr:
+        def relu_gradient(*i: Expr) -> Expr:
             return s.where(op.y[i] > 0, op.dy[i], 0)
 
-        addend = [c.element_wise(op.x.shape, passed, op.x.dtype)] if op.with_addend else []
-        return [*gradient_stages(op, passed), *addend]
+        addend = [c.element_wise(op.x.shape, relu_gradient, op.x.dtype)] if op.with_addend else []
+        return [*gradient_stages(op, relu_gradient), *addend]
 
     def reference(
         x: Any,
@@ -169,11 +176,11 @@ class NormalizationAddReluGrad:
         with_addend: Any,
         **attrs: Any,
     ) -> Any:
-        passed = np.where(y > 0, dy, 0).astype(dy.dtype)
+        relu_gradient = np.where(y > 0, dy, 0).astype(dy.dtype)
         names = ("x", "dy", "mean", "inv_variance", "gamma")
-        operands = dict(zip(names, (x, passed, mean, inv, gamma), strict=True))
+        operands = dict(zip(names, (x, relu_gradient, mean, inv, gamma), strict=True))
         gradients = run_reference(Call(REGISTRY["normalization_grad"], operands, attrs))
-        return *gradients, *[passed] * with_addend
+        return *gradients, *[relu_gradient] * with_addend
 
 
 # The same under the names of kernels of cuDNN, which train always

@@ -18,8 +18,8 @@ from oneflow.dialect import dtypes
 from oneflow.dialect import scalar as s
 from oneflow.dialect._scipy import scipy
 from oneflow.dialect.builder import Builder, Value
+from oneflow.dialect.complex_parts import by_body
 from oneflow.dialect.elementwise import elementwise, flat_gradient, in_double, neutral, sum_to
-from oneflow.dialect.parts import by_body
 from oneflow.dialect.record import Call
 from oneflow.dialect.sbp import Factors, broadcast_factors
 from oneflow.dialect.scalar import Expr

@@ -21,8 +21,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from oneflow.dialect.builder import Builder, Value
+from oneflow.dialect.complex_parts import each_part
 from oneflow.dialect.nd_sbp import NdSbp, check_nd_sbp, format_nd_sbp, problem
-from oneflow.dialect.parts import each_part
 from oneflow.dialect.record import Call, define, no_sbp
 from oneflow.dialect.sbp import B, P, S, Sbp
 from oneflow.dialect.shapes import expect_dim

@@ -26,7 +26,7 @@ from oneflow.dialect.ops.indexing import (
     piece_of,
     position,
 )
-from oneflow.dialect.ops.rows import expect_type, total
+from oneflow.dialect.ops.row_normalization import expect_type, total
 from oneflow.dialect.ops.softmax import narrow, numpy_log_softmax, widen
 from oneflow.dialect.record import Call, operator
 from oneflow.dialect.sbp import B, Factors, P, S, SbpSignature, Shard

@@ -8,8 +8,8 @@ import numpy as np
 
 from oneflow.dialect import dtypes
 from oneflow.dialect.builder import Builder, Value
+from oneflow.dialect.complex_parts import PartsBuilder
 from oneflow.dialect.dtypes import DType
-from oneflow.dialect.parts import PartsBuilder
 from oneflow.dialect.record import Call, Operator, Rule, define
 from oneflow.dialect.sbp import Factors
 from oneflow.dialect.shapes import expect_dtype, expect_pairs, letters

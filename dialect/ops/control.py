@@ -10,12 +10,12 @@ import numpy as np
 from oneflow.dialect import dtypes
 from oneflow.dialect.body import Body, expect_arguments, write_body
 from oneflow.dialect.builder import Builder, Value
-from oneflow.dialect.composed import Recorder
-from oneflow.dialect.control import passed, run
+from oneflow.dialect.control import body_inputs, run
+from oneflow.dialect.decomposition_gradient import Recorder
 from oneflow.dialect.numpy_builder import NumpyBuilder
 from oneflow.dialect.record import REGISTRY, Call, no_grad, no_sbp, operator
 from oneflow.dialect.reverse import NotDifferentiable, pull_back, zeros_like
-from oneflow.dialect.signature import MOST_MIXED
+from oneflow.dialect.signature import MAX_MIXED_OPERANDS
 from oneflow.dialect.tensor_desc import Dim, TensorDesc
 
 WHOLE = no_sbp("inference of its functions finds the layouts")
@@ -73,11 +73,13 @@ def _stacked(length: Dim, descs: Sequence[TensorDesc]) -> list[TensorDesc]:
 def _scan_types(op: Call) -> list[TensorDesc]:
     _expect_counts(op, op.sequences, None)
     length = _length(op, op.xs[op.states : op.states + op.sequences])
-    expect_arguments(op, "body", passed(op))
+    expect_arguments(op, "body", body_inputs(op))
     states = _check_states(op, op.body.outputs[: op.states])
     results = [*states, *_stacked(length, op.body.outputs[op.states :]), *_stacked(length, states)]
-    if len(results) > MOST_MIXED:
-        raise op.error(f"expected at most {MOST_MIXED} results, got {len(results)}; stack tensors of one type")
+    if len(results) > MAX_MIXED_OPERANDS:
+        raise op.error(
+            f"expected at most {MAX_MIXED_OPERANDS} results, got {len(results)}; stack tensors of one type"
+        )
     return results
 
 

@@ -17,7 +17,6 @@ from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.compute import Size, Stage
 from oneflow.dialect.ops.group_norm import expect_groups
 from oneflow.dialect.ops.matmul import expect_addend, scale_and_add, with_addend
-from oneflow.dialect.ops.phases import transposed
 from oneflow.dialect.ops.reduce import wide
 from oneflow.dialect.ops.spatial import (
     Layout,
@@ -31,6 +30,7 @@ from oneflow.dialect.ops.spatial import (
     numpy_groups,
     numpy_windows,
 )
+from oneflow.dialect.ops.transposed_conv_phases import transposed
 from oneflow.dialect.record import Call, Operator, define, operator
 from oneflow.dialect.sbp import Factors, Shard
 from oneflow.dialect.scalar import Expr

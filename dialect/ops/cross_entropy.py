@@ -16,13 +16,13 @@ from oneflow.dialect import dtypes
 from oneflow.dialect import scalar as s
 from oneflow.dialect._scipy import scipy
 from oneflow.dialect.builder import Builder, Value
-from oneflow.dialect.composed import composed_gradient
 from oneflow.dialect.compute import Stage
+from oneflow.dialect.decomposition_gradient import decomposition_gradient
 from oneflow.dialect.elementwise import elementwise, in_double
 from oneflow.dialect.ops.class_loss import NONE
 from oneflow.dialect.ops.elementwise_grad import linear_in_each
 from oneflow.dialect.ops.indexing import INDEX
-from oneflow.dialect.ops.rows import expect_type, letters, row_sum, shared, spread
+from oneflow.dialect.ops.row_normalization import expect_type, letters, row_sum, shared, spread
 from oneflow.dialect.ops.softmax import narrow, numpy_log_softmax, widen
 from oneflow.dialect.record import Call, define, no_sbp, operator
 from oneflow.dialect.sbp import Factors
@@ -31,7 +31,7 @@ from oneflow.dialect.shapes import expect_dim, expect_dtype, expect_rank
 from oneflow.dialect.tensor_desc import TensorDesc
 
 #: The least probability in logarithms, OneFlow's value.
-LEAST = 1e-20
+MIN_PROBABILITY = 1e-20
 
 
 def _row(x: Any) -> TensorDesc:
@@ -61,7 +61,7 @@ class SoftmaxCrossEntropy:
     """
 
     types = _soft_types
-    grad = composed_gradient
+    grad = decomposition_gradient
     unoffered = "partial sums of label, which give NaN where the probability is 0 and label is 0 as a whole only"
 
     def sbp(op: Call) -> Factors:
@@ -149,9 +149,9 @@ def _sparse_grad_sbp(op: Call) -> Factors:
 
 
 def _at_label(ops: Builder, op: Call) -> Value:
-    """The probability of each row's class, at least `LEAST`, widened."""
+    """The probability of each row's class, at least `MIN_PROBABILITY`, widened."""
     picked, _ = ops.nll(op.prediction, op.label, ignore_index=NONE)
-    return ops.call("clip_by_scalar_min", widen(ops, -picked), floating_min=LEAST)[0]
+    return ops.call("clip_by_scalar_min", widen(ops, -picked), floating_min=MIN_PROBABILITY)[0]
 
 
 def _sparse_sharded(ops: Builder, op: Call) -> Value:
@@ -169,7 +169,7 @@ def _sparse_compute(op: Call) -> Stage:
 
     def element(*i: Expr) -> Expr:
         label = s.checked(s.cast(op.label[i], dtypes.index), shape[-1], f"oneflow.{op.record.name}: label")
-        return -s.log(s.maximum(x[(*i, label)], LEAST))
+        return -s.log(s.maximum(x[(*i, label)], MIN_PROBABILITY))
 
     return c.element_wise(shape[:-1], element, x.dtype)
 
@@ -179,19 +179,19 @@ def _sparse_grad_compute(op: Call) -> Stage:
 
     def element(*i: Expr) -> Expr:
         hit = s.cast(op.label[i[:-1]], dtypes.index).eq(i[-1])
-        return s.where(hit, -op.dy[i[:-1]] / s.maximum(x[i], LEAST), 0)
+        return s.where(hit, -op.dy[i[:-1]] / s.maximum(x[i], MIN_PROBABILITY), 0)
 
     return c.element_wise(x.shape, element, x.dtype)
 
 
 def _sparse_reference(x: Any, label: Any) -> Any:
     picked = np.take_along_axis(x.astype(np.float64), label[..., None].astype(np.int64), axis=-1)[..., 0]
-    return -np.log(np.maximum(picked, LEAST)).astype(x.dtype)
+    return -np.log(np.maximum(picked, MIN_PROBABILITY)).astype(x.dtype)
 
 
 def _sparse_grad_reference(x: Any, label: Any, dy: Any) -> Any:
     hit = label[..., None] == np.arange(x.shape[-1])
-    slope = -dy[..., None].astype(np.float64) / np.maximum(x.astype(np.float64), LEAST)
+    slope = -dy[..., None].astype(np.float64) / np.maximum(x.astype(np.float64), MIN_PROBABILITY)
     return np.where(hit, slope, 0).astype(x.dtype)
 
 
@@ -211,7 +211,7 @@ def _by_probability(suffix: str, doc: str) -> None:
     define(
         f"{name}_grad(prediction, label, dy, depth: int64 = 0) -> prediction_diff",
         doc=f"-dy / prediction at class `label`, with a prediction of 1e-20 at least, and 0 elsewhere{doc}.",
-        types=_sparse_grad_types, sbp=_sparse_grad_sbp, grad=composed_gradient,
+        types=_sparse_grad_types, sbp=_sparse_grad_sbp, grad=decomposition_gradient,
         sharded_decomposition=_sparse_grad_sharded, compute=_sparse_grad_compute,
         reference=_sparse_grad_reference, depth=2,
     )  # fmt: skip
@@ -287,7 +287,7 @@ class BinaryCrossEntropyWithLogitsReduceMean:
     """The mean of `binary_cross_entropy_with_logits` over all elements; NaN of none."""
 
     sbp = no_sbp(OF_ALL)
-    grad = composed_gradient
+    grad = decomposition_gradient
 
     def types(op: Call) -> TensorDesc:
         return TensorDesc((), _expect_logits(op).dtype)
@@ -306,7 +306,7 @@ class BinaryCrossEntropyWithLogitsReduceMean:
 class BinaryCrossEntropyWithLogitsReduceMeanGrad:
     """dy / n * (sigmoid(input) - target) for n elements: the gradient of the mean."""
 
-    grad = composed_gradient
+    grad = decomposition_gradient
 
     def types(op: Call) -> TensorDesc:
         both = _expect_logits(op)
@@ -334,7 +334,7 @@ class FusedBceReduceMeanFwBw:
     """
 
     sbp = no_sbp(OF_ALL)
-    grad = composed_gradient
+    grad = decomposition_gradient
 
     def types(op: Call) -> tuple[TensorDesc, TensorDesc]:
         expect_dtype(op, "out_dtype", TensorDesc((), op.out_dtype), dtypes.FLOATS)

@@ -14,7 +14,7 @@ from oneflow.dialect import dtypes
 from oneflow.dialect.coco import Image, grouped, images_of, in_order
 from oneflow.dialect.external import ExternalKernel, as_array, python_kernel
 from oneflow.dialect.numpy_kernel import DataError
-from oneflow.dialect.ops.reading import expect_piece, local_piece, rows_of, split_batch
+from oneflow.dialect.ops.file_batches import expect_piece, local_piece, rows_of, split_batch
 from oneflow.dialect.ops.source import NO_OPERAND
 from oneflow.dialect.raw_files import Instances, numbered_batches
 from oneflow.dialect.reader_kernel import (

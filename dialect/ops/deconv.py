@@ -27,7 +27,6 @@ from oneflow.dialect.ops.conv import (
     windows_of,
 )
 from oneflow.dialect.ops.group_norm import expect_groups
-from oneflow.dialect.ops.phases import transposed
 from oneflow.dialect.ops.reduce import wide
 from oneflow.dialect.ops.spatial import (
     Layout,
@@ -38,6 +37,7 @@ from oneflow.dialect.ops.spatial import (
     numpy_groups,
     numpy_windows,
 )
+from oneflow.dialect.ops.transposed_conv_phases import transposed
 from oneflow.dialect.record import Call, Operator, define
 from oneflow.dialect.sbp import Factors, Shard
 from oneflow.dialect.shapes import expect_dim, expect_dtype, same_dtype

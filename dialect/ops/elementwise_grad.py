@@ -15,7 +15,7 @@ import numpy as np
 from oneflow.dialect import derivative, dtypes
 from oneflow.dialect import scalar as s
 from oneflow.dialect.builder import Builder, Value
-from oneflow.dialect.composed import composed_gradient
+from oneflow.dialect.decomposition_gradient import decomposition_gradient
 from oneflow.dialect.elementwise import elementwise, flat_gradient, in_double, sum_to
 from oneflow.dialect.numpy_builder import NumpyBuilder
 from oneflow.dialect.ops import binary, scalar_ops, select, unary  # noqa: F401  (the forward operators)
@@ -171,7 +171,7 @@ class HardtanhGrad:
 
     types = same_shapes
     sbp = linear_in_each("dy")
-    grad = composed_gradient
+    grad = decomposition_gradient
 
     def decompose(ops: Builder, op: Call) -> Value:
         at = [
@@ -256,7 +256,7 @@ def _larger_or_smaller(name: str, takes_x: Any, doc: str) -> None:
         f"elementwise_{name}_backward(dz, x, y) -> dx, dy",
         doc=f"dz for the operand that `elementwise_{name}` selects, 0 for the other; half of dz where they are equal."
         " Where one is NaN, dz for both.",
-        types=lambda op: [same_shapes(op)] * 2, sbp=sbp, grad=composed_gradient, decompose=decompose,
+        types=lambda op: [same_shapes(op)] * 2, sbp=sbp, grad=decomposition_gradient, decompose=decompose,
         reference=reference, depth=2,
     )  # fmt: skip
 

@@ -17,7 +17,7 @@ from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.numpy_kernel import numpy_kernel
 from oneflow.dialect.ops.interpolation import static_shape
 from oneflow.dialect.ops.one_embedding import COUNTS
-from oneflow.dialect.ops.rows import expect_type
+from oneflow.dialect.ops.row_normalization import expect_type
 from oneflow.dialect.record import Call, Rule, define, no_grad, no_sbp
 from oneflow.dialect.shapes import expect_dim, expect_dtype, expect_rank
 from oneflow.dialect.tensor_desc import TensorDesc

@@ -10,7 +10,7 @@ from oneflow.dialect import dtypes
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.composite import composed_reference, composite, gradient_operator, pulled_back
 from oneflow.dialect.ops.reduce import wide
-from oneflow.dialect.ops.rows import expect_present, expect_type
+from oneflow.dialect.ops.row_normalization import expect_present, expect_type
 from oneflow.dialect.ops.softmax import narrow, widen
 from oneflow.dialect.record import Call
 from oneflow.dialect.sbp import B, P, S, Sbp, SbpSignature

@@ -14,9 +14,9 @@ import numpy as np
 
 from oneflow.dialect import dtypes
 from oneflow.dialect.builder import Builder, Value
+from oneflow.dialect.complex_parts import PartsBuilder, composed
 from oneflow.dialect.composite import composite
 from oneflow.dialect.numpy_kernel import numpy_kernel
-from oneflow.dialect.parts import PartsBuilder, composed
 from oneflow.dialect.record import Call, define, no_grad, operator
 from oneflow.dialect.sbp import Factors
 from oneflow.dialect.shapes import expect_dim, expect_dtype, expect_pairs, expect_rank, letters

@@ -19,7 +19,7 @@ from oneflow.dialect._scipy import scipy
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.composite import adjoint, composite
 from oneflow.dialect.elementwise import elementwise, in_double
-from oneflow.dialect.ops.rows import expect_type
+from oneflow.dialect.ops.row_normalization import expect_type
 from oneflow.dialect.ops.softmax import narrow, widen
 from oneflow.dialect.record import Call, Rule, no_grad
 from oneflow.dialect.sbp import Factors, broadcast_factors, repeated_factors

@@ -24,7 +24,7 @@ from oneflow.dialect.ops.attention_layouts import (
     unpacked,
 )
 from oneflow.dialect.ops.reduce import wide
-from oneflow.dialect.ops.rows import expect_type
+from oneflow.dialect.ops.row_normalization import expect_type
 from oneflow.dialect.record import Call
 from oneflow.dialect.sbp import Factors
 from oneflow.dialect.shapes import expect_dtype, expect_rank

@@ -16,7 +16,7 @@ from oneflow.dialect.composite import composite
 from oneflow.dialect.ops.bit_masks import numpy_packed, numpy_unpacked, packed_bits, unpacked_bits, words_of
 from oneflow.dialect.ops.random import RANDOM, numpy_mask
 from oneflow.dialect.ops.reduce import wide
-from oneflow.dialect.ops.rows import expect_type
+from oneflow.dialect.ops.row_normalization import expect_type
 from oneflow.dialect.ops.softmax import narrow, widen
 from oneflow.dialect.philox import kept_scale
 from oneflow.dialect.record import Call

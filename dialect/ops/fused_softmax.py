@@ -13,7 +13,7 @@ from oneflow.dialect import dtypes
 from oneflow.dialect._scipy import scipy
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.composite import composite, gradient_operator
-from oneflow.dialect.ops.rows import expect_type
+from oneflow.dialect.ops.row_normalization import expect_type
 from oneflow.dialect.ops.softmax import last_axis_whole, narrow, widen
 from oneflow.dialect.record import Call, Rule
 from oneflow.dialect.sbp import Factors

@@ -12,7 +12,7 @@ from oneflow.dialect._scipy import scipy
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.composite import composite
 from oneflow.dialect.ops.reduce import wide
-from oneflow.dialect.ops.rows import expect_present, expect_type
+from oneflow.dialect.ops.row_normalization import expect_present, expect_type
 from oneflow.dialect.ops.softmax import narrow, widen
 from oneflow.dialect.record import Call
 from oneflow.dialect.sbp import B, Factors, P, S, SbpSignature

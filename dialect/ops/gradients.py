@@ -26,7 +26,7 @@ from oneflow.dialect.scalar import Expr
 from oneflow.dialect.shapes import expect_dtype, same_dtype
 from oneflow.dialect.tensor_desc import TensorDesc
 
-LARGEST = float(np.finfo(np.float32).max)
+MAX_SCALE = float(np.finfo(np.float32).max)
 
 
 def _tensors(op: Call) -> list[Any]:
@@ -121,7 +121,7 @@ class DynamicLossScaleSchedule:
         good, count = first(op.count_not_finite).eq(0), first(op.good_step_counter) + 1
         full = ~(count < op.increment_period)
         scale = s.cast(first(op.loss_scale), dtypes.float64)
-        grown = s.where(full, s.minimum(scale * op.multiplier, LARGEST), scale)
+        grown = s.where(full, s.minimum(scale * op.multiplier, MAX_SCALE), scale)
         new = s.where(good, grown, s.maximum(scale / op.multiplier, 1.0))
         counted = s.where(good & ~full, count, 0)
         return [
@@ -132,7 +132,7 @@ class DynamicLossScaleSchedule:
     def reference(count: Any, scale: Any, steps: Any, *, increment_period: Any, multiplier: Any) -> Any:
         bad, after, now = count.item() != 0, steps.item() + 1, float(scale.item())
         full = after >= increment_period
-        grown = min(now * multiplier, LARGEST) if full else now
+        grown = min(now * multiplier, MAX_SCALE) if full else now
         new = max(now / multiplier, 1.0) if bad else grown
         return np.full_like(scale, new), np.full_like(steps, 0 if bad or full else after)
 

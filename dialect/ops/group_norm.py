@@ -11,8 +11,8 @@ from oneflow.dialect import compute as c
 from oneflow.dialect import dtypes
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.compute import Stage
-from oneflow.dialect.ops import rows
-from oneflow.dialect.ops.rows import Element, expect_present, expect_type
+from oneflow.dialect.ops import row_normalization
+from oneflow.dialect.ops.row_normalization import Element, expect_present, expect_type
 from oneflow.dialect.ops.softmax import narrow, widen
 from oneflow.dialect.ops.spatial import Layout, layout_of
 from oneflow.dialect.record import Call, operator
@@ -41,7 +41,7 @@ def _group_types(op: Call, groups: int, axis: int = 1) -> tuple[TensorDesc, Tens
     batch, channels = op.x.shape[0], op.x.shape[axis]
     expect_groups(op, channels, groups)
     x = TensorDesc(op.x.shape, op.x.dtype)
-    return x, TensorDesc((channels,), op.x.dtype), rows.statistics((batch, groups), op.x)
+    return x, TensorDesc((channels,), op.x.dtype), row_normalization.statistics((batch, groups), op.x)
 
 
 def _factors(rank: int, groups: int, first: bool = True) -> tuple[str, str, str]:
@@ -171,14 +171,14 @@ class GroupNorm:
             terms = []
             if dmean is not None or dinv is not None:
                 wide = _as_rows(ops, op, widen(ops, x), op.num_groups)
-                gradient = rows.moment_gradient(ops, wide, op.mean, op.inv_variance, dmean, dinv)
+                gradient = row_normalization.moment_gradient(ops, wide, op.mean, op.inv_variance, dmean, dinv)
                 terms = [ops.reshape_like(term, x) for term in gradient]
             if dy is not None:
                 direct = ops.group_norm_grad(
                     dy, x, op.mean, op.inv_variance, op.gamma, num_groups=op.num_groups, epsilon=op.epsilon
                 )
                 terms = [widen(ops, direct), *terms] if terms else [direct]
-            return _moved(ops, op, rows.total(ops, x, terms), back=True)
+            return _moved(ops, op, row_normalization.total(ops, x, terms), back=True)
 
         def param(which: int) -> Value:
             value: Value = ops.group_norm_param_grad(dy, x, op.mean, op.inv_variance)[which]
@@ -191,11 +191,11 @@ class GroupNorm:
     def compute(op: Call) -> tuple[Stage, ...]:
         images = _channels_first(op, op.x)
         x = _by_group(images, op.num_groups)
-        mean, inv = rows.moments(x, 2, op.epsilon)
+        mean, inv = row_normalization.moments(x, 2, op.epsilon)
         gamma, beta = (p and _param_by_group(p, op.num_groups) for p in (op.gamma, op.beta))
 
         def element(*i: Expr) -> Expr:
-            value = rows.centre(x, mean, i) * inv[i[:2]]
+            value = row_normalization.centre(x, mean, i) * inv[i[:2]]
             return value if gamma is None else value * gamma[i[1:3]] + beta[i[1:3]]
 
         y = c.reshape(c.element_wise(x.shape, element, op.x.dtype), images.shape)
@@ -206,7 +206,7 @@ class GroupNorm:
         axis = 1 if data_format == "channels_first" else x.ndim - 1
         images = np.moveaxis(x, axis, 1)
         grouped = _numpy_by_group(images, num_groups)
-        mean, inv = rows.numpy_moments(grouped, tuple(range(2, grouped.ndim)), epsilon)
+        mean, inv = row_normalization.numpy_moments(grouped, tuple(range(2, grouped.ndim)), epsilon)
         y = np.moveaxis(((grouped - mean) * inv).reshape(images.shape), 1, axis)
         if gamma is not None:
             y = y * numpy_channels(gamma, x.ndim, axis) + numpy_channels(beta, x.ndim, axis)
@@ -240,7 +240,7 @@ class GroupNormGrad:
         dy = widen(ops, op.dy)
         slope = dy if gamma is None else dy * gamma
         x, slope, seed = (_as_rows(ops, op, widen(ops, v), op.num_groups) for v in (op.x, slope, ddx))
-        parts = rows.second_gradient(ops, x, slope, seed, op.mean, op.inv_variance)
+        parts = row_normalization.second_gradient(ops, x, slope, seed, op.mean, op.inv_variance)
 
         def like_x(name: str) -> Value:
             gradient: Value = ops.reshape_like(parts[name](), op.x)
@@ -261,16 +261,16 @@ class GroupNormGrad:
         def slope(*i: Expr) -> Expr:
             return dy[i] if gamma is None else dy[i] * gamma[i[1:3]]
 
-        element = rows.row_gradient(x, op.mean, op.inv_variance, slope)
+        element = row_normalization.row_gradient(x, op.mean, op.inv_variance, slope)
         return c.reshape(c.element_wise(x.shape, element, op.x.dtype), op.x.shape)
 
     def reference(dy: Any, x: Any, mean: Any, inv: Any, gamma: Any, *, num_groups: Any) -> Any:
         slope = dy.astype(np.float64) * (1 if gamma is None else numpy_channels(gamma, x.ndim))
         grouped = _numpy_by_group(x, num_groups)
-        scale = rows.as_rows(inv, grouped.ndim)
-        normal = (grouped - rows.as_rows(mean, grouped.ndim)) * scale
+        scale = row_normalization.as_rows(inv, grouped.ndim)
+        normal = (grouped - row_normalization.as_rows(mean, grouped.ndim)) * scale
         axes = tuple(range(2, grouped.ndim))
-        dx = rows.numpy_gradient(_numpy_by_group(slope, num_groups), normal, scale, axes)
+        dx = row_normalization.numpy_gradient(_numpy_by_group(slope, num_groups), normal, scale, axes)
         return dx.reshape(x.shape).astype(x.dtype)
 
 
@@ -298,13 +298,15 @@ class GroupNormParamGrad:
             return _as_rows(ops, op, widen(ops, value), op.mean.shape[1])
 
         shift, scale = (v and by_rows(channels(ops, v, op.x)) for v in (dbeta, dgamma))
-        parts = rows.param_gradient(ops, by_rows(op.x), by_rows(op.dy), op.mean, op.inv_variance, shift, scale)
+        parts = row_normalization.param_gradient(
+            ops, by_rows(op.x), by_rows(op.dy), op.mean, op.inv_variance, shift, scale
+        )
 
         def like_x(value: Callable[[], Value]) -> Callable[[], Value]:
             return lambda: ops.reshape_like(value(), op.x)
 
         parts.update({name: like_x(parts[name]) for name in ("dy", "x") if name in parts})
-        return rows.narrowed(ops, parts, op.x.dtype, dy="dy", x="x", mean="mean", inv_variance="inv")
+        return row_normalization.narrowed(ops, parts, op.x.dtype, dy="dy", x="x", mean="mean", inv_variance="inv")
 
     def compute(op: Call) -> list[Stage]:
         groups = op.mean.shape[1]
@@ -318,14 +320,16 @@ class GroupNormParamGrad:
             return c.reshape(total, (op.x.shape[1],))
 
         def weighted(*i: Expr) -> Expr:
-            element: Expr = dy[i] * rows.centre(x, op.mean, i) * op.inv_variance[i[:2]]
+            element: Expr = dy[i] * row_normalization.centre(x, op.mean, i) * op.inv_variance[i[:2]]
             return element
 
         return [summed(weighted), summed(lambda *i: dy[i])]
 
     def reference(dy: Any, x: Any, mean: Any, inv: Any) -> Any:
         grouped = _numpy_by_group(x, mean.shape[1])
-        normal = (grouped - rows.as_rows(mean, grouped.ndim)) * rows.as_rows(inv, grouped.ndim)
+        normal = (grouped - row_normalization.as_rows(mean, grouped.ndim)) * row_normalization.as_rows(
+            inv, grouped.ndim
+        )
         axes = tuple(i for i in range(x.ndim) if i != 1)
         slope = dy.astype(np.float64)
         weighted = slope * normal.reshape(x.shape)

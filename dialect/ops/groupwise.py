@@ -15,7 +15,7 @@ from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.composite import composite
 from oneflow.dialect.compute import Stage
 from oneflow.dialect.ops.reduce import wide
-from oneflow.dialect.ops.rows import expect_type
+from oneflow.dialect.ops.row_normalization import expect_type
 from oneflow.dialect.record import Call, operator
 from oneflow.dialect.sbp import Factors
 from oneflow.dialect.scalar import Expr

@@ -17,7 +17,7 @@ from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.composite import composite
 from oneflow.dialect.compute import Stage
 from oneflow.dialect.image_files import CHANNELS
-from oneflow.dialect.ops.rows import expect_type
+from oneflow.dialect.ops.row_normalization import expect_type
 from oneflow.dialect.record import Call, Rule, define, no_grad
 from oneflow.dialect.sbp import Factors
 from oneflow.dialect.scalar import Expr
@@ -33,7 +33,7 @@ def _crop(op: Call) -> tuple[Any, Any]:
     if not op.crop_h or not op.crop_w:
         return sizes[0], sizes[1]
     height, width = (
-        None if size is None else c.smaller(size, most)
+        None if size is None else c.min_size(size, most)
         for size, most in zip(sizes, (op.crop_h, op.crop_w), strict=True)
     )
     return height, width

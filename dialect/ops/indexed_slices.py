@@ -17,7 +17,7 @@ from oneflow.dialect.composite import composite
 from oneflow.dialect.numpy_builder import run_reference
 from oneflow.dialect.ops.indexing import expect_index, numpy_positions
 from oneflow.dialect.ops.interpolation import static_shape
-from oneflow.dialect.ops.rows import expect_type
+from oneflow.dialect.ops.row_normalization import expect_type
 from oneflow.dialect.ops.update import NO_GRAD
 from oneflow.dialect.record import REGISTRY, Call, Rule
 from oneflow.dialect.sbp import B, Factors, P, S, SbpSignature

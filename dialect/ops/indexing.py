@@ -15,9 +15,9 @@ from oneflow.dialect import compute as c
 from oneflow.dialect import dtypes
 from oneflow.dialect import scalar as s
 from oneflow.dialect.builder import Builder, Value
+from oneflow.dialect.complex_parts import each_part
 from oneflow.dialect.compute import Size, Stage
 from oneflow.dialect.dtypes import DType
-from oneflow.dialect.parts import each_part
 from oneflow.dialect.record import Call, no_grad, operator
 from oneflow.dialect.sbp import B, Factors, P, S, SbpSignature, Shard
 from oneflow.dialect.shapes import expect_dim, expect_dtype, expect_rank, letters

@@ -8,8 +8,8 @@ import numpy as np
 
 from oneflow.dialect import dtypes
 from oneflow.dialect.builder import Builder, Value
-from oneflow.dialect.composed import composed_gradient
-from oneflow.dialect.ops.rows import expect_type, total
+from oneflow.dialect.decomposition_gradient import decomposition_gradient
+from oneflow.dialect.ops.row_normalization import expect_type, total
 from oneflow.dialect.ops.softmax import narrow, widen
 from oneflow.dialect.record import Call, operator
 from oneflow.dialect.sbp import Factors, repeated_factors
@@ -80,7 +80,7 @@ class L2Normalize:
 class L2NormalizeGrad:
     """(dy - y * sum(dy * y)) / sqrt(square_x_sum), or dy / sqrt(epsilon) where the sum is less than epsilon."""
 
-    grad = composed_gradient
+    grad = decomposition_gradient
 
     def types(op: Call) -> TensorDesc:
         expect_dtype(op, "y", op.y, dtypes.FLOATS)

@@ -10,11 +10,11 @@ from oneflow.dialect import compute as c
 from oneflow.dialect import dtypes
 from oneflow.dialect import scalar as s
 from oneflow.dialect.builder import Builder, Value
-from oneflow.dialect.composed import composed_gradient
 from oneflow.dialect.compute import Stage
+from oneflow.dialect.decomposition_gradient import decomposition_gradient
 from oneflow.dialect.elementwise import elementwise, in_double
 from oneflow.dialect.ops.elementwise_grad import same_shapes
-from oneflow.dialect.ops.rows import expect_type, letters, total
+from oneflow.dialect.ops.row_normalization import expect_type, letters, total
 from oneflow.dialect.ops.scalar_ops import QUADRUPLE, expect_number, number_of
 from oneflow.dialect.record import Call, operator
 from oneflow.dialect.sbp import Factors, broadcast_factors, repeated_factors
@@ -83,7 +83,7 @@ elementwise(
 class LerpGrad:
     """The gradients of `lerp` by its operands, which have one shape: out_diff * (1 - weight), and so on."""
 
-    grad = composed_gradient
+    grad = decomposition_gradient
 
     def types(op: Call) -> list[TensorDesc]:
         return [same_shapes(op)] * 3

@@ -11,7 +11,7 @@ from oneflow.dialect import dtypes
 from oneflow.dialect import scalar as s
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.elementwise import elementwise, scalar_gradient
-from oneflow.dialect.ops.rows import expect_type
+from oneflow.dialect.ops.row_normalization import expect_type
 from oneflow.dialect.record import Call
 from oneflow.dialect.sbp import Factors, broadcast_factors
 from oneflow.dialect.scalar import Expr
@@ -19,7 +19,7 @@ from oneflow.dialect.shapes import expect_dtype
 from oneflow.dialect.tensor_desc import TensorDesc
 
 #: The smallest logarithm that `binary_cross_entropy` computes with, so that its loss stays finite.
-LEAST_LOG = -100.0
+MIN_LOG = -100.0
 
 
 def _alike(op: Call) -> TensorDesc:
@@ -49,14 +49,14 @@ def _in_double(function: Any) -> Any:
 
 
 def _binary(x: Expr, target: Expr, weight: Expr | None = None) -> Expr:
-    hit, miss = (s.maximum(s.log(p), LEAST_LOG) for p in (x, 1.0 - x))
+    hit, miss = (s.maximum(s.log(p), MIN_LOG) for p in (x, 1.0 - x))
     element: Expr = _weighted(-(target * hit + (1.0 - target) * miss), weight)
     return element
 
 
 @_in_double
 def _binary_reference(x: Any, target: Any, weight: Any) -> Any:
-    hit, miss = np.maximum(np.log(x), LEAST_LOG), np.maximum(np.log1p(-x), LEAST_LOG)
+    hit, miss = np.maximum(np.log(x), MIN_LOG), np.maximum(np.log1p(-x), MIN_LOG)
     return _weighted(-(target * hit + (1 - target) * miss), weight)
 
 

@@ -16,20 +16,20 @@ from oneflow.dialect.record import REGISTRY
 from oneflow.dialect.scalar import Expr
 
 #: The least p * (1 - p) that `binary_cross_entropy_grad` divides by.
-LEAST = 1e-12
+MIN_VARIANCE = 1e-12
 
 
 def _binary(x: Expr, target: Expr, *rest: Expr) -> Expr:
     """`rest` is the optional weight, and the cotangent."""
     *weight, dy = rest
-    slope = (x - target) / s.maximum((1.0 - x) * x, LEAST)
+    slope = (x - target) / s.maximum((1.0 - x) * x, MIN_VARIANCE)
     return dy * slope * weight[0] if weight else dy * slope
 
 
 def _binary_reference(x: np.ndarray, target: np.ndarray, weight: np.ndarray | None, dy: np.ndarray) -> np.ndarray:
     p, t = x.astype(np.float64), target.astype(np.float64)
     scale = dy.astype(np.float64) * (1.0 if weight is None else weight.astype(np.float64))
-    return (scale * (p - t) / np.maximum(p * (1 - p), LEAST)).astype(x.dtype)
+    return (scale * (p - t) / np.maximum(p * (1 - p), MIN_VARIANCE)).astype(x.dtype)
 
 
 elementwise(

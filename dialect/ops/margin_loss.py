@@ -9,7 +9,7 @@ import numpy as np
 from oneflow.dialect import dtypes
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.composite import composite, gradient_operator
-from oneflow.dialect.ops.rows import expect_type
+from oneflow.dialect.ops.row_normalization import expect_type
 from oneflow.dialect.ops.softmax import narrow, widen
 from oneflow.dialect.record import Call
 from oneflow.dialect.sbp import Factors

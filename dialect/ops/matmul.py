@@ -10,12 +10,12 @@ import numpy as np
 from oneflow.dialect import compute as c
 from oneflow.dialect import dtypes
 from oneflow.dialect.builder import Builder, Value
+from oneflow.dialect.complex_parts import bilinear
 from oneflow.dialect.compute import Size, Stage
 from oneflow.dialect.dtypes import DType
 from oneflow.dialect.elementwise import conjugate, sum_to
 from oneflow.dialect.ops.reduce import wide
 from oneflow.dialect.ops.scalar_ops import expect_whole
-from oneflow.dialect.parts import bilinear
 from oneflow.dialect.record import Call, Operator, define, operator
 from oneflow.dialect.sbp import Factors
 from oneflow.dialect.scalar import Expr

@@ -11,9 +11,9 @@ import numpy as np
 from oneflow.dialect import compute as c
 from oneflow.dialect import scalar as s
 from oneflow.dialect.builder import Builder, Value
+from oneflow.dialect.complex_parts import each_part
 from oneflow.dialect.compute import Size, Stage
 from oneflow.dialect.elementwise import sum_to
-from oneflow.dialect.parts import each_part
 from oneflow.dialect.record import Call, Law, operator
 from oneflow.dialect.sbp import B, Factors, P, S, SbpSignature, Shard
 from oneflow.dialect.shapes import (

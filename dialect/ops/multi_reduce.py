@@ -19,7 +19,7 @@ from oneflow.dialect.record import Call, Rule
 from oneflow.dialect.sbp import Factors, M, S, SbpSignature, common_axes
 from oneflow.dialect.shapes import expect_dtype, same_dtype
 
-APART = "tensors split each along its own axis"
+DIFFERENT_AXES = "tensors split each along its own axis"
 
 
 def _check(op: Call) -> None:
@@ -79,7 +79,7 @@ def _maximum_signatures(op: Call) -> list[SbpSignature]:
 composite(
     "multi_reduce_sum_pow_abs(x+, p: float = 0.0) -> y",
     "The sum of |element|^p over all tensors; for p = 0 the number of elements that are not 0.",
-    write=_write_sum, reference=_numpy_sum, check=_check, unoffered=APART,
+    write=_write_sum, reference=_numpy_sum, check=_check, unoffered=DIFFERENT_AXES,
     sbp=lambda op: Factors(f"{', '.join(common_axes(op.x))} -> "),
 )  # fmt: skip
 for _kind, _word in (("max", "largest"), ("min", "smallest")):

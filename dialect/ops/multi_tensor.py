@@ -27,16 +27,16 @@ from oneflow.dialect.signature import AttrDef
 from oneflow.dialect.tensor_desc import TensorDesc
 
 #: Operands of the update of one parameter that those of many do not have.
-LEFT_OUT = ("max_v",)
+UNSUPPORTED_OPERANDS = ("max_v",)
 #: Operands and attributes with other names than in the update of one parameter, and those with other defaults.
 RENAMED = {"momentum": "momentum_buf", "beta": "momentum"}
 DEFAULTS = {"beta": 0.0, "epsilon": 1e-05}
-APART, UNREAD = "parameters split each along its own axis", "model_copy in any way, where it is not read"
+DIFFERENT_AXES, UNREAD = "parameters split each along its own axis", "model_copy in any way, where it is not read"
 #: Unoffered signatures that a search finds.
 UNOFFERED = {
-    "multi_tensor_sgd_update": APART,
-    "multi_tensor_momentum_update": APART,
-    "multi_tensor_adam_update": APART,
+    "multi_tensor_sgd_update": DIFFERENT_AXES,
+    "multi_tensor_momentum_update": DIFFERENT_AXES,
+    "multi_tensor_adam_update": DIFFERENT_AXES,
     **{f"multi_tensor_{name}_update_with_cast": UNREAD for name in ("sgd", "momentum", "adam")},
 }
 
@@ -121,7 +121,7 @@ def _register(name: str, one: Operator, names: Sequence[str]) -> None:
 
 
 for _one in map(REGISTRY.__getitem__, ("sgd_update", "momentum_update", "adam_update")):
-    _names = [a.name for a in _one.signature.inputs if a.name not in (*LEFT_OUT, COPY)]
+    _names = [a.name for a in _one.signature.inputs if a.name not in (*UNSUPPORTED_OPERANDS, COPY)]
     _register(f"multi_tensor_{_one.name}", _one, _names)
     _register(f"multi_tensor_{_one.name}_with_cast", _one, [*_names[:2], COPY, *_names[2:]])
 
@@ -154,5 +154,5 @@ composite(
     "multi_tensor_yolov5_weight_update(model+, model_update+, d: float = 0.0) -> model_out+",
     "Running averages of parameters: d * model + (1 - d) * model_update.",
     write=_write_averages, reference=_numpy_averages, check=_check_averages, sbp=_average_factors, grad=NO_GRAD,
-    unoffered=APART,
+    unoffered=DIFFERENT_AXES,
 )  # fmt: skip

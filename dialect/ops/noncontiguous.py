@@ -11,7 +11,7 @@ import numpy as np
 from oneflow.dialect import dtypes
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.composite import adjoint, composite
-from oneflow.dialect.ops.rows import expect_type, letters
+from oneflow.dialect.ops.row_normalization import expect_type, letters
 from oneflow.dialect.record import Call
 from oneflow.dialect.sbp import Factors, SbpSignature, all_broadcast, with_partial_shape_operands
 from oneflow.dialect.shapes import expect_dtype

@@ -13,9 +13,9 @@ from oneflow.dialect import compute as c
 from oneflow.dialect import dtypes
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.compute import Stage
-from oneflow.dialect.ops import rows
+from oneflow.dialect.ops import row_normalization
 from oneflow.dialect.ops.matmul import expect_addend, with_addend
-from oneflow.dialect.ops.rows import expect_present, expect_type, letters, statistics
+from oneflow.dialect.ops.row_normalization import expect_present, expect_type, letters, statistics
 from oneflow.dialect.ops.softmax import narrow, widen
 from oneflow.dialect.record import Call, operator
 from oneflow.dialect.sbp import Factors
@@ -59,13 +59,13 @@ class LayerNorm:
         params = op.normalize_axis(op.begin_params_axis, op.x.rank)
 
         def dx() -> Value | None:
-            terms = rows.moment_gradient(ops, widen(ops, op.x), op.mean, op.inv_variance, dmean, dinv)
+            terms = row_normalization.moment_gradient(ops, widen(ops, op.x), op.mean, op.inv_variance, dmean, dinv)
             if dy is not None:
                 direct = ops.layer_norm_grad(
                     dy, op.x, op.mean, op.inv_variance, op.gamma, begin_norm_axis=begin, epsilon=op.epsilon
                 )
                 terms = [widen(ops, direct), *terms] if terms else [direct]
-            return rows.total(ops, op.x, terms)
+            return row_normalization.total(ops, op.x, terms)
 
         def param(which: int) -> Value:
             both = ops.layer_norm_param_grad(dy, op.x, op.mean, op.inv_variance, begin_params_axis=params)
@@ -78,7 +78,7 @@ class LayerNorm:
 
     def sharded_decomposition(ops: Builder, op: Call) -> list[Value]:
         begin = op.normalize_axis(op.begin_norm_axis, op.x.rank)
-        y, mean, inv = rows.standardized(ops, widen(ops, op.x), begin, op.epsilon)
+        y, mean, inv = row_normalization.standardized(ops, widen(ops, op.x), begin, op.epsilon)
         y = y if op.gamma is None else y * widen(ops, op.gamma)
         y = y if op.beta is None else y + widen(ops, op.beta)
         assert mean is not None
@@ -86,11 +86,11 @@ class LayerNorm:
 
     def compute(op: Call) -> tuple[Stage, ...]:
         x, rank = op.x, op.x.rank
-        mean, inv = rows.moments(x, op.normalize_axis(op.begin_norm_axis, rank), op.epsilon)
+        mean, inv = row_normalization.moments(x, op.normalize_axis(op.begin_norm_axis, rank), op.epsilon)
         params = op.normalize_axis(op.begin_params_axis, rank)
 
         def element(*i: Expr) -> Expr:
-            value = rows.centre(x, mean, i) * inv[i[: inv.rank]]
+            value = row_normalization.centre(x, mean, i) * inv[i[: inv.rank]]
             value = value if op.gamma is None else value * op.gamma[i[params:]]
             return value if op.beta is None else value + op.beta[i[params:]]
 
@@ -99,7 +99,7 @@ class LayerNorm:
 
     def reference(x: Any, beta: Any, gamma: Any, *, begin_norm_axis: Any, epsilon: Any) -> Any:
         begin = begin_norm_axis % x.ndim
-        mean, inv = rows.numpy_moments(x, tuple(range(begin, x.ndim)), epsilon)
+        mean, inv = row_normalization.numpy_moments(x, tuple(range(begin, x.ndim)), epsilon)
         y = (x - mean) * inv
         y = y if gamma is None else y * gamma.astype(np.float64)
         y = y if beta is None else y + beta.astype(np.float64)
@@ -139,13 +139,15 @@ class LayerNormGrad:
         x, dy, seed = (widen(ops, v) for v in (op.x, op.dy, ddx))
         gamma = None if op.gamma is None else widen(ops, op.gamma)
         slope = dy if gamma is None else dy * gamma
-        parts = rows.second_gradient(ops, x, slope, seed, op.mean, op.inv_variance)
+        parts = row_normalization.second_gradient(ops, x, slope, seed, op.mean, op.inv_variance)
 
         def by_dy() -> Value:
             return parts["slope"]() if gamma is None else parts["slope"]() * gamma
 
         def by_gamma() -> Value:
-            return narrow(ops, rows.lead_sum(ops, parts["slope"]() * dy, x.rank - op.gamma.rank), op.x.dtype)
+            return narrow(
+                ops, row_normalization.lead_sum(ops, parts["slope"]() * dy, x.rank - op.gamma.rank), op.x.dtype
+            )
 
         return {
             "dy": lambda: narrow(ops, by_dy(), op.x.dtype),
@@ -159,7 +161,9 @@ class LayerNormGrad:
     def sharded_decomposition(ops: Builder, op: Call) -> Value:
         dy = widen(ops, op.dy)
         slope = dy if op.gamma is None else dy * widen(ops, op.gamma)
-        dx = narrow(ops, rows.projected(ops, widen(ops, op.x), slope, op.mean, op.inv_variance), op.x.dtype)
+        dx = narrow(
+            ops, row_normalization.projected(ops, widen(ops, op.x), slope, op.mean, op.inv_variance), op.x.dtype
+        )
         return dx if op._add_to_output is None else dx + op._add_to_output
 
     def compute(op: Call) -> Stage:
@@ -167,16 +171,16 @@ class LayerNormGrad:
             element: Expr = op.dy[i] if op.gamma is None else op.dy[i] * op.gamma[i[len(i) - op.gamma.rank :]]
             return element
 
-        element = rows.row_gradient(op.x, op.mean, op.inv_variance, slope)
+        element = row_normalization.row_gradient(op.x, op.mean, op.inv_variance, slope)
         added = op._add_to_output
         body = element if added is None else lambda *i: element(*i) + added[i]
         return c.element_wise(op.x.shape, body, op.x.dtype)
 
     def reference(dy: Any, x: Any, mean: Any, inv: Any, gamma: Any, add: Any) -> Any:
         slope = dy.astype(np.float64) * (1 if gamma is None else gamma.astype(np.float64))
-        scale = rows.as_rows(inv, x.ndim)
-        normal = (x - rows.as_rows(mean, x.ndim)) * scale
-        dx = rows.numpy_gradient(slope, normal, scale, tuple(range(mean.ndim, x.ndim)))
+        scale = row_normalization.as_rows(inv, x.ndim)
+        normal = (x - row_normalization.as_rows(mean, x.ndim)) * scale
+        dx = row_normalization.numpy_gradient(slope, normal, scale, tuple(range(mean.ndim, x.ndim)))
         return (dx if add is None else dx + add).astype(x.dtype)
 
 
@@ -210,8 +214,8 @@ class LayerNormParamGrad:
         axes = range(op.normalize_axis(op.begin_params_axis, op.x.rank))
         shift, scale = (v and _over_rows(ops, widen(ops, v), op.x, axes) for v in (dbeta, dgamma))
         x, dy = widen(ops, op.x), widen(ops, op.dy)
-        parts = rows.param_gradient(ops, x, dy, op.mean, op.inv_variance, shift, scale)
-        return rows.narrowed(ops, parts, op.x.dtype, dy="dy", x="x", mean="mean", inv_variance="inv")
+        parts = row_normalization.param_gradient(ops, x, dy, op.mean, op.inv_variance, shift, scale)
+        return row_normalization.narrowed(ops, parts, op.x.dtype, dy="dy", x="x", mean="mean", inv_variance="inv")
 
     def compute(op: Call) -> list[Stage]:
         params = op.normalize_axis(op.begin_params_axis, op.x.rank)
@@ -226,7 +230,7 @@ class LayerNormParamGrad:
             return c.sum_(op.x.shape[params:], op.x.shape[:params], term, op.x.dtype)
 
         def weighted(*i: Expr) -> Expr:
-            element: Expr = op.dy[i] * rows.centre(op.x, op.mean, i) * op.inv_variance[i[:begin]]
+            element: Expr = op.dy[i] * row_normalization.centre(op.x, op.mean, i) * op.inv_variance[i[:begin]]
             return element
 
         return [summed(lambda *i: op.dy[i]), summed(weighted)]
@@ -234,7 +238,7 @@ class LayerNormParamGrad:
     def reference(dy: Any, x: Any, mean: Any, inv: Any, *, begin_params_axis: Any) -> Any:
         lead = tuple(range(begin_params_axis % x.ndim))
         slope = dy.astype(np.float64)
-        normal = (x - rows.as_rows(mean, x.ndim)) * rows.as_rows(inv, x.ndim)
+        normal = (x - row_normalization.as_rows(mean, x.ndim)) * row_normalization.as_rows(inv, x.ndim)
         return slope.sum(axis=lead).astype(x.dtype), (slope * normal).sum(axis=lead).astype(x.dtype)
 
 
@@ -261,24 +265,24 @@ class RmsNorm:
 
     def grad(ops: Builder, op: Call, dy: Value | None, dinv: Value | None) -> dict[str, Any]:
         def dx() -> Value | None:
-            terms = rows.moment_gradient(ops, widen(ops, op.x), None, op.inv_rms, None, dinv)
+            terms = row_normalization.moment_gradient(ops, widen(ops, op.x), None, op.inv_rms, None, dinv)
             if dy is not None:
                 direct = ops.rms_norm_grad(dy, op.x, op.inv_rms, op.weight)
                 terms = [widen(ops, direct), *terms] if terms else [direct]
-            return rows.total(ops, op.x, terms)
+            return row_normalization.total(ops, op.x, terms)
 
         weight = None if dy is None else lambda: ops.rms_norm_param_grad(dy, op.x, op.inv_rms)
         return {"x": dx, "weight": weight}
 
     def sharded_decomposition(ops: Builder, op: Call) -> list[Value]:
         begin = op.x.rank - len(op.normalized_shape)
-        y, _, inv = rows.standardized(ops, widen(ops, op.x), begin, op.epsilon, centred=False)
+        y, _, inv = row_normalization.standardized(ops, widen(ops, op.x), begin, op.epsilon, centred=False)
         y = y if op.weight is None else y * widen(ops, op.weight)
         return [narrow(ops, y, op.x.dtype), inv]
 
     def compute(op: Call) -> tuple[Stage, Stage]:
         x, begin = op.x, op.x.rank - len(op.normalized_shape)
-        _, inv = rows.moments(x, begin, op.epsilon, centred=False)
+        _, inv = row_normalization.moments(x, begin, op.epsilon, centred=False)
 
         def element(*i: Expr) -> Expr:
             value = x[i] * inv[i[:begin]]
@@ -319,7 +323,7 @@ class RmsNormGrad:
         x, dy, seed = (widen(ops, v) for v in (op.x, op.dy, ddx))
         weight = None if op.weight is None else widen(ops, op.weight)
         slope = dy if weight is None else dy * weight
-        parts = rows.second_gradient(ops, x, slope, seed, None, op.inv_rms)
+        parts = row_normalization.second_gradient(ops, x, slope, seed, None, op.inv_rms)
 
         def by_dy() -> Value:
             return parts["slope"]() if weight is None else parts["slope"]() * weight
@@ -328,13 +332,15 @@ class RmsNormGrad:
             "dy": lambda: narrow(ops, by_dy(), op.x.dtype),
             "x": lambda: narrow(ops, parts["x"](), op.x.dtype),
             "inv_rms": parts["inv"],
-            "weight": lambda: narrow(ops, rows.lead_sum(ops, parts["slope"]() * dy, op.inv_rms.rank), op.x.dtype),
+            "weight": lambda: narrow(
+                ops, row_normalization.lead_sum(ops, parts["slope"]() * dy, op.inv_rms.rank), op.x.dtype
+            ),
         }
 
     def sharded_decomposition(ops: Builder, op: Call) -> Value:
         dy = widen(ops, op.dy)
         slope = dy if op.weight is None else dy * widen(ops, op.weight)
-        return narrow(ops, rows.projected(ops, widen(ops, op.x), slope, None, op.inv_rms), op.x.dtype)
+        return narrow(ops, row_normalization.projected(ops, widen(ops, op.x), slope, None, op.inv_rms), op.x.dtype)
 
     def compute(op: Call) -> Stage:
         begin = op.inv_rms.rank
@@ -343,13 +349,13 @@ class RmsNormGrad:
             element: Expr = op.dy[i] if op.weight is None else op.dy[i] * op.weight[i[begin:]]
             return element
 
-        return c.element_wise(op.x.shape, rows.row_gradient(op.x, None, op.inv_rms, slope), op.x.dtype)
+        return c.element_wise(op.x.shape, row_normalization.row_gradient(op.x, None, op.inv_rms, slope), op.x.dtype)
 
     def reference(dy: Any, x: Any, inv: Any, weight: Any) -> Any:
         slope = dy.astype(np.float64) * (1 if weight is None else weight.astype(np.float64))
-        scale = rows.as_rows(inv, x.ndim)
+        scale = row_normalization.as_rows(inv, x.ndim)
         axes = tuple(range(inv.ndim, x.ndim))
-        return rows.numpy_gradient(slope, x * scale, scale, axes, centred=False).astype(x.dtype)
+        return row_normalization.numpy_gradient(slope, x * scale, scale, axes, centred=False).astype(x.dtype)
 
 
 @operator("rms_norm_param_grad(dy, x, inv_rms) -> weight_grad")
@@ -372,8 +378,8 @@ class RmsNormParamGrad:
     def grad(ops: Builder, op: Call, dw: Value) -> dict[str, Any]:
         scale = _over_rows(ops, widen(ops, dw), op.x, range(op.inv_rms.rank))
         x, dy = widen(ops, op.x), widen(ops, op.dy)
-        parts = rows.param_gradient(ops, x, dy, None, op.inv_rms, None, scale)
-        return rows.narrowed(ops, parts, op.x.dtype, dy="dy", x="x", inv_rms="inv")
+        parts = row_normalization.param_gradient(ops, x, dy, None, op.inv_rms, None, scale)
+        return row_normalization.narrowed(ops, parts, op.x.dtype, dy="dy", x="x", inv_rms="inv")
 
     def compute(op: Call) -> Stage:
         begin = op.inv_rms.rank
@@ -386,5 +392,5 @@ class RmsNormParamGrad:
         return c.sum_(op.x.shape[begin:], op.x.shape[:begin], term, op.x.dtype)
 
     def reference(dy: Any, x: Any, inv: Any) -> Any:
-        product = dy.astype(np.float64) * x * rows.as_rows(inv, x.ndim)
+        product = dy.astype(np.float64) * x * row_normalization.as_rows(inv, x.ndim)
         return product.sum(axis=tuple(range(inv.ndim))).astype(x.dtype)

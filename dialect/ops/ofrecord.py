@@ -15,6 +15,7 @@ from oneflow.dialect import dtypes
 from oneflow.dialect.image_files import CHANNELS, decode
 from oneflow.dialect.numpy_kernel import DataError, numpy_kernel
 from oneflow.dialect.ofrecord import feature, one_value, part_paths, records, shuffled
+from oneflow.dialect.ops.file_batches import expect_piece, local_piece, rows_of, split_batch
 from oneflow.dialect.ops.image_decoding import (
     CROPPED,
     cutter,
@@ -25,7 +26,6 @@ from oneflow.dialect.ops.image_decoding import (
 )
 from oneflow.dialect.ops.image_lists import expect_most, mapped, padded, size_desc
 from oneflow.dialect.ops.random import RANDOM
-from oneflow.dialect.ops.reading import expect_piece, local_piece, rows_of, split_batch
 from oneflow.dialect.ops.source import NO_OPERAND
 from oneflow.dialect.reader_kernel import PIECE, Batch, first_batch, own_part, reader_kernel, whole_batch
 from oneflow.dialect.record import Call, Rule, define, no_grad
@@ -41,7 +41,7 @@ FILES = (
     " shuffle_buffer_size: int32 = 1024, shuffle_after_epoch: bool = False"
 )
 DECODED = "name: string, color_space: string = 'BGR'"
-MOST = "max_size: shape"
+MAX_SIZE = "max_size: shape"
 RAW = (
     dtypes.uint8, dtypes.int8, dtypes.int32, dtypes.int64, dtypes.float32, dtypes.float64,
 )  # fmt: skip
@@ -120,7 +120,7 @@ def _image_reader_types(op: Call) -> tuple[TensorDesc, ...]:
 define(
     f"ofrecord_image_classification_reader({FILES}, color_space: string = 'BGR',"
     " image_feature_name: string = 'encoded', label_feature_name: string = 'class/label',"
-    f" decode_buffer_size_per_thread: int32 = 8, num_decode_threads_per_machine: int32 = 0, {MOST}, {PIECE})"
+    f" decode_buffer_size_per_thread: int32 = 8, num_decode_threads_per_machine: int32 = 0, {MAX_SIZE}, {PIECE})"
     " -> image, label, image_size",
     doc="The images of the next records as `ofrecordreader` reads them, their labels (i32) and their sizes.\n\n"
     "Images are decoded as by `image_decode`. The attributes of threads change nothing.",
@@ -234,12 +234,12 @@ def _numpy_part(x: Any, offset: Any, **attrs: Any) -> Any:
 
 
 _decoder(
-    f"ofrecord_image_decoder(in, {DECODED}, {MOST}) -> out, out_size",
+    f"ofrecord_image_decoder(in, {DECODED}, {MAX_SIZE}) -> out, out_size",
     "The images in a feature of records, u8 of at most `max_size`, rows and columns; and their sizes.",
     _image_types, "n _ -> n _ _ _, n _", _numpy_image,
 )  # fmt: skip
 _decoder(
-    f"ofrecord_image_decoder_random_crop(in, offset?, {DECODED}, {CROPPED}, {MOST}) -> out, out_size",
+    f"ofrecord_image_decoder_random_crop(in, offset?, {DECODED}, {CROPPED}, {MAX_SIZE}) -> out, out_size",
     "Random parts, as of `image_random_crop`, of the images in a feature of records of at most `max_size`; and\n"
     "their sizes.",
     _image_types, "", _numpy_part, local=local_begin, traits=RANDOM,

@@ -17,7 +17,7 @@ from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.composite import composite
 from oneflow.dialect.numpy_builder import run_reference
 from oneflow.dialect.ops.interpolation import static_shape
-from oneflow.dialect.ops.rows import expect_type, letters
+from oneflow.dialect.ops.row_normalization import expect_type, letters
 from oneflow.dialect.ops.softmax import narrow
 from oneflow.dialect.ops.update import NO_GRAD
 from oneflow.dialect.record import REGISTRY, Call, Rule, no_grad, no_sbp

@@ -18,10 +18,10 @@ from typing import Any
 from oneflow.dialect import compute as c
 from oneflow.dialect import dtypes
 from oneflow.dialect.builder import Builder, Value
-from oneflow.dialect.composed import mapped
+from oneflow.dialect.complex_parts import PartsBuilder, each_part
 from oneflow.dialect.compute import Stage
+from oneflow.dialect.decomposition_gradient import mapped
 from oneflow.dialect.nd_sbp import local_shape, parse_sbp, problem
-from oneflow.dialect.parts import PartsBuilder, each_part
 from oneflow.dialect.record import Call, Operator, Rule, define, no_grad, no_sbp, operator
 from oneflow.dialect.sbp import Factors, Sbp
 from oneflow.dialect.shapes import expect_dim, expect_dtype, letters, same_dtype

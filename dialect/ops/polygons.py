@@ -9,7 +9,7 @@ import numpy as np
 from oneflow.dialect import dtypes
 from oneflow.dialect.numpy_kernel import DataError, numpy_kernel
 from oneflow.dialect.ops.image_lists import mapped
-from oneflow.dialect.ops.rows import expect_type
+from oneflow.dialect.ops.row_normalization import expect_type
 from oneflow.dialect.record import Call, no_grad, operator
 from oneflow.dialect.sbp import Factors
 from oneflow.dialect.shapes import expect_dim, expect_dtype, expect_rank

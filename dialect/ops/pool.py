@@ -14,7 +14,7 @@ from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.compute import Size, Stage
 from oneflow.dialect.dtypes import DType
 from oneflow.dialect.ops.reduce import bounds, wide
-from oneflow.dialect.ops.rows import expect_type
+from oneflow.dialect.ops.row_normalization import expect_type
 from oneflow.dialect.ops.spatial import (
     Layout,
     Windows,

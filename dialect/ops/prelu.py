@@ -8,9 +8,9 @@ import numpy as np
 
 from oneflow.dialect import dtypes
 from oneflow.dialect.builder import Builder, Value
-from oneflow.dialect.composed import composed_gradient
 from oneflow.dialect.composite import adjoint, composite
-from oneflow.dialect.ops.rows import expect_type, letters
+from oneflow.dialect.decomposition_gradient import decomposition_gradient
+from oneflow.dialect.ops.row_normalization import expect_type, letters
 from oneflow.dialect.ops.softmax import narrow, widen
 from oneflow.dialect.record import Call, operator
 from oneflow.dialect.sbp import B, Factors, P, S, SbpSignature
@@ -88,7 +88,7 @@ class PreluGrad:
     The gradients do not depend on `alpha_requires_grad`: unused results are not computed.
     """
 
-    grad = composed_gradient
+    grad = decomposition_gradient
 
     def types(op: Call) -> tuple[TensorDesc, TensorDesc]:
         operand = _types(op)

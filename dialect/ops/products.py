@@ -8,8 +8,8 @@ import numpy as np
 
 from oneflow.dialect import dtypes
 from oneflow.dialect.builder import Builder, Value
+from oneflow.dialect.complex_parts import composed
 from oneflow.dialect.composite import composite
-from oneflow.dialect.parts import composed
 from oneflow.dialect.record import Call, Rule
 from oneflow.dialect.sbp import Factors
 from oneflow.dialect.shapes import expect_dtype, expect_rank

@@ -15,7 +15,7 @@ import numpy as np
 from oneflow.dialect import dtypes
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.composite import composite
-from oneflow.dialect.ops.rows import expect_type
+from oneflow.dialect.ops.row_normalization import expect_type
 from oneflow.dialect.ops.softmax import narrow, widen
 from oneflow.dialect.record import Call, Rule, no_grad, no_sbp
 from oneflow.dialect.sbp import Factors, SbpSignature, all_broadcast, with_partial_shape_operands
@@ -61,7 +61,7 @@ def _check_scales(op: Call) -> None:
 
 
 #: The scale of a range without extent; division by 0 would make every element NaN.
-LEAST = 2.0**-23
+MIN_SCALE = 2.0**-23
 
 
 def _is_whole(attrs: Any) -> bool:
@@ -83,9 +83,9 @@ def _range(ops: Builder, op: Call, per_layer: bool) -> tuple[Value, Value]:
 
 
 def _positive(ops: Builder, op: Call, x: Value) -> Value:
-    """`x`, LEAST where the value is 0 in the element type of `in`."""
+    """`x`, MIN_SCALE where the value is 0 in the element type of `in`."""
     is_zero = ops.call("scalar_logical_equal", narrow(ops, x, op.in_.dtype), has_float_operand=True)[0]
-    positive: Value = ops.where(is_zero, ops.zero_like(x) + LEAST, x)
+    positive: Value = ops.where(is_zero, ops.zero_like(x) + MIN_SCALE, x)
     return positive
 
 
@@ -108,7 +108,7 @@ def _numpy_scaled(high: Any, low: Any, rounded: Any, dtype: Any, bits: int, attr
     """The same in NumPy."""
 
     def positive(x: Any) -> Any:
-        return np.where(x.astype(dtype).astype(np.float64) == 0, LEAST, x)
+        return np.where(x.astype(dtype).astype(np.float64) == 0, MIN_SCALE, x)
 
     if _is_affine(attrs):
         scale = positive((high - low) / (2**bits - 1))

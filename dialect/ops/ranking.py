@@ -14,8 +14,8 @@ from oneflow.dialect import compute as c
 from oneflow.dialect import dtypes
 from oneflow.dialect import scalar as s
 from oneflow.dialect.builder import Builder, Value
-from oneflow.dialect.composed import composed_gradient
 from oneflow.dialect.compute import Size, Stage
+from oneflow.dialect.decomposition_gradient import decomposition_gradient
 from oneflow.dialect.ops.indexing import INDEX, expect_index, position
 from oneflow.dialect.record import Call, no_grad, no_sbp, operator
 from oneflow.dialect.sbp import Factors
@@ -101,7 +101,7 @@ class Sort:
     def sbp(op: Call) -> Factors:
         return _row_factors(op, op.in_, (True,))
 
-    grad = composed_gradient
+    grad = decomposition_gradient
 
     def decompose(ops: Builder, op: Call) -> Value:
         order = ops.arg_sort(op.in_, direction=op.direction)

@@ -11,9 +11,9 @@ from oneflow.dialect import compute as c
 from oneflow.dialect import dtypes
 from oneflow.dialect import scalar as s
 from oneflow.dialect.builder import Builder, Value
+from oneflow.dialect.complex_parts import each_part
 from oneflow.dialect.compute import Stage
 from oneflow.dialect.dtypes import DType
-from oneflow.dialect.parts import each_part
 from oneflow.dialect.record import Absent, Call, Operator, Rule, define, no_grad, operator
 from oneflow.dialect.sbp import Factors, M, S, Sbp, SbpSignature
 from oneflow.dialect.scalar import Expr

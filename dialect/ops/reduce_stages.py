@@ -16,7 +16,7 @@ from oneflow.dialect import dtypes
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.composite import composite
 from oneflow.dialect.ops.reduce import reduced_shape
-from oneflow.dialect.ops.rows import expect_type
+from oneflow.dialect.ops.row_normalization import expect_type
 from oneflow.dialect.record import Call, Rule
 from oneflow.dialect.sbp import Factors
 from oneflow.dialect.shapes import expect_dtype

@@ -21,7 +21,7 @@ from oneflow.dialect.ops.attention_layouts import (
     sizes_of,
     unpacked,
 )
-from oneflow.dialect.ops.rows import expect_type
+from oneflow.dialect.ops.row_normalization import expect_type
 from oneflow.dialect.ops.softmax import narrow, widen
 from oneflow.dialect.record import Call
 from oneflow.dialect.sbp import Factors

@@ -46,7 +46,7 @@ class Steps:
 
     def _numbers(self) -> tuple[Any, Any]:
         """`unit` and `step`, which is 0 for a single element: then 1."""
-        return self.unit, c.larger(self.step, 1)
+        return self.unit, c.max_size(self.step, 1)
 
     def begin(self, element: Expr) -> Expr:
         """The first position that reads an element."""
@@ -93,7 +93,7 @@ class Slopes(Steps):
     def max_positions(self) -> Size:
         """The most positions that read an element."""
         unit, step = self._numbers()
-        return c.smaller((unit * 2 + (step - 1)) // step, self.out)
+        return c.min_size((unit * 2 + (step - 1)) // step, self.out)
 
     def begin(self, element: Expr) -> Expr:
         """The first position that reads an element."""
@@ -126,7 +126,7 @@ class Cubics(Slopes):
     def max_positions(self) -> Size:
         """The most positions that read an element."""
         unit, step = self._numbers()
-        return c.smaller((unit * 4 + (step - 1)) // step, self.out)
+        return c.min_size((unit * 4 + (step - 1)) // step, self.out)
 
     def begin(self, element: Expr) -> Expr:
         """The first position that reads an element."""

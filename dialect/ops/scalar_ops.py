@@ -16,10 +16,10 @@ import numpy as np
 
 from oneflow.dialect import dtypes
 from oneflow.dialect import scalar as s
+from oneflow.dialect.complex_parts import by_body
 from oneflow.dialect.dtypes import DType
 from oneflow.dialect.elementwise import elementwise, flat_gradient, in_double, neutral
 from oneflow.dialect.ops import binary as b
-from oneflow.dialect.parts import by_body
 from oneflow.dialect.record import Call, Rule
 from oneflow.dialect.scalar import Expr, Number
 from oneflow.dialect.shapes import expect_dtype, same_dtype

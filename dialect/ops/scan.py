@@ -11,8 +11,8 @@ from oneflow.dialect import compute as c
 from oneflow.dialect import dtypes
 from oneflow.dialect import scalar as s
 from oneflow.dialect.builder import Builder, Value
-from oneflow.dialect.composed import composed_gradient
 from oneflow.dialect.compute import Stage
+from oneflow.dialect.decomposition_gradient import decomposition_gradient
 from oneflow.dialect.dtypes import DType
 from oneflow.dialect.ops.reduce import fold_axes, reduction_axes, wide
 from oneflow.dialect.ops.softmax import narrow, widen
@@ -97,7 +97,7 @@ class CumProdGrad:
     def sbp(op: Call) -> Factors:
         return repeated_factors(_whole_along_dim(op.dy.rank, op.dim), 3).linear_in(op, "dy")
 
-    grad = composed_gradient
+    grad = decomposition_gradient
 
     def sharded_decomposition(ops: Builder, op: Call) -> Value:
         """Row i of a matrix has the factors without i; of its running products those from i on count."""
@@ -154,7 +154,7 @@ class ProductOfOthers:
         names = " ".join("_" if i in axes else f"d{i}" for i in range(op.x.rank))
         return Factors(f"{names} -> {names}")
 
-    grad = composed_gradient
+    grad = decomposition_gradient
 
     def sharded_decomposition(ops: Builder, op: Call) -> Value:
         axes = reduction_axes(op, op.x.rank)

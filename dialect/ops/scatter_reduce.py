@@ -16,8 +16,9 @@ from oneflow.dialect import compute as c
 from oneflow.dialect import dtypes
 from oneflow.dialect import scalar as s
 from oneflow.dialect.builder import Builder, Value
-from oneflow.dialect.composed import composed_gradient
+from oneflow.dialect.complex_parts import each_part
 from oneflow.dialect.compute import Stage
+from oneflow.dialect.decomposition_gradient import decomposition_gradient
 from oneflow.dialect.ops.indexing import (
     aligned,
     expect_index,
@@ -27,7 +28,6 @@ from oneflow.dialect.ops.indexing import (
     position,
 )
 from oneflow.dialect.ops.scattering import nd_types, src_gradient
-from oneflow.dialect.parts import each_part
 from oneflow.dialect.record import Call, Rule, define, no_grad, operator
 from oneflow.dialect.sbp import Factors, P, S, SbpSignature
 from oneflow.dialect.scalar import Expr
@@ -68,8 +68,8 @@ def _last_writers(ops: Builder, op: Call) -> Value:
     """For each element of `src` whether it is the last element that is written to its position."""
     ones = ops.cast(ops.ones_like(op.index), dtype=dtypes.int64)
     numbers = ops.cumsum(ones, dim=op.dim % op.index.rank)
-    nobody = ops.cast(ops.zero_like(op.input), dtype=dtypes.int64)
-    last = ops.dim_gather(ops.dim_scatter_update(nobody, op.index, numbers, dim=op.dim), op.index, dim=op.dim)
+    no_writer = ops.cast(ops.zero_like(op.input), dtype=dtypes.int64)
+    last = ops.dim_gather(ops.dim_scatter_update(no_writer, op.index, numbers, dim=op.dim), op.index, dim=op.dim)
     value: Value = ops.broadcast_equal(last, numbers)
     return value
 
@@ -265,7 +265,7 @@ class TensorScatterNdAdd:
         text = f"{names(d)}, {names(lead, d[op.indices.shape[-1] :])}, {names(lead, ['_'])} -> {names(d)}"
         return Factors(text).linear_in(op, "params", "updates")
 
-    grad = composed_gradient
+    grad = decomposition_gradient
 
     def decompose(ops: Builder, op: Call) -> Value:
         added: Value = op.params + ops.scatter_nd_like(op.params, op.indices, op.updates)
@@ -305,7 +305,7 @@ class IndexAdd:
         added = SbpSignature((P, S(0), S(dim)), (P,))
         return [*factors.signatures([d.shape for d in op.operands]), added]
 
-    grad = composed_gradient
+    grad = decomposition_gradient
 
     def decompose(ops: Builder, op: Call) -> Value:
         dim = op.dim % op.input.rank
@@ -345,7 +345,7 @@ class RepeatInterleave:
     def sbp(op: Call) -> Factors:
         return Factors("_, _ -> _").linear_in(op, "in")
 
-    grad = composed_gradient
+    grad = decomposition_gradient
 
     def decompose(ops: Builder, op: Call) -> Value:
         numbers = ops.arange(dtype=op.cumsum.dtype, integer_delta=1, integer_limit=op.repeat_num)

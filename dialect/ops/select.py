@@ -9,10 +9,10 @@ import numpy as np
 from oneflow.dialect import dtypes
 from oneflow.dialect import scalar as s
 from oneflow.dialect.builder import Builder, Value
+from oneflow.dialect.complex_parts import PartsBuilder, by_body
 from oneflow.dialect.dtypes import DType
 from oneflow.dialect.elementwise import elementwise, neutral
 from oneflow.dialect.ops.scalar_ops import QUADRUPLE, expect_number, integer_range, number_of
-from oneflow.dialect.parts import PartsBuilder, by_body
 from oneflow.dialect.record import Call, Law
 from oneflow.dialect.sbp import Factors, broadcast_factors
 from oneflow.dialect.scalar import Expr

@@ -11,8 +11,8 @@ import numpy as np
 from oneflow.dialect import dtypes
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.composite import composite
-from oneflow.dialect.ops import rows
-from oneflow.dialect.ops.rows import expect_type, statistics
+from oneflow.dialect.ops import row_normalization
+from oneflow.dialect.ops.row_normalization import expect_type, statistics
 from oneflow.dialect.ops.softmax import narrow, widen
 from oneflow.dialect.record import Call
 from oneflow.dialect.sbp import B, Factors, P, S, Sbp, SbpSignature
@@ -70,7 +70,7 @@ def _write_layer_norm(ops: Builder, op: Call) -> tuple[Value, ...]:
 
 def _numpy_layer_norm(x: Any, gamma: Any, beta: Any, bias: Any, skip: Any, *, epsilon: Any, alpha: Any) -> Any:
     total = _numpy_skipped(x, bias, skip, alpha)
-    mean, inv = rows.numpy_moments(total, (x.ndim - 1,), epsilon)
+    mean, inv = row_normalization.numpy_moments(total, (x.ndim - 1,), epsilon)
     y = (total - mean) * inv
     y = y if gamma is None else y * gamma
     row = np.float32 if x.dtype.itemsize == 2 else x.dtype
@@ -144,10 +144,10 @@ def _write_gradients(ops: Builder, op: Call) -> tuple[Value, ...]:
 def _numpy_gradients(dy: Any, x: Any, mean: Any, inv: Any, gamma: Any, add: Any) -> Any:
     lead = tuple(range(mean.ndim))
     slope = dy.astype(np.float64)
-    scale = rows.as_rows(inv, x.ndim)
-    normal = (x - rows.as_rows(mean, x.ndim)) * scale
+    scale = row_normalization.as_rows(inv, x.ndim)
+    normal = (x - row_normalization.as_rows(mean, x.ndim)) * scale
     weighted = slope if gamma is None else slope * gamma
-    dx = rows.numpy_gradient(weighted, normal, scale, tuple(range(mean.ndim, x.ndim)))
+    dx = row_normalization.numpy_gradient(weighted, normal, scale, tuple(range(mean.ndim, x.ndim)))
     results = (dx if add is None else dx + add, (slope * normal).sum(lead), slope.sum(lead))
     return tuple(r.astype(x.dtype) for r in results)
 

@@ -11,9 +11,9 @@ from oneflow.dialect import compute as c
 from oneflow.dialect import dtypes
 from oneflow.dialect import scalar as s
 from oneflow.dialect.builder import Builder, Value
+from oneflow.dialect.complex_parts import each_part, on_each
 from oneflow.dialect.compute import Size, Stage
 from oneflow.dialect.ops.movement import same_axes
-from oneflow.dialect.parts import each_part, on_each
 from oneflow.dialect.record import Call, Law, operator
 from oneflow.dialect.sbp import Factors, Shard, repeated_factors
 from oneflow.dialect.shapes import letters
@@ -158,13 +158,13 @@ def _ranges(op: Call, sizes: Sequence[Size]) -> list[tuple[Size, Size]]:
 
 def _range(start: int, stop: int, step: int, size: Any) -> tuple[Any, Any]:
     first, last = _clip(start, size), _clip(stop, size)
-    return first, c.larger((last - first + (step - 1)) // step, 0)
+    return first, c.max_size((last - first + (step - 1)) // step, 0)
 
 
 def _clip(bound: int, size: Any) -> Size:
     if bound < 0:
-        return c.larger(size + bound, 0)
-    return 0 if bound == 0 else size if bound == END else c.smaller(size, bound)
+        return c.max_size(size + bound, 0)
+    return 0 if bound == 0 else size if bound == END else c.min_size(size, bound)
 
 
 def _sliced(op: Call, shape: Shape) -> Shape:

@@ -11,9 +11,9 @@ from oneflow.dialect import compute as c
 from oneflow.dialect import dtypes
 from oneflow.dialect import scalar as s
 from oneflow.dialect.builder import Builder, Value
+from oneflow.dialect.complex_parts import PartsBuilder, by_real_part, each_part
 from oneflow.dialect.composite import composite
 from oneflow.dialect.compute import Stage
-from oneflow.dialect.parts import PartsBuilder, by_real_part, each_part
 from oneflow.dialect.record import Call, no_grad, no_sbp, operator, zero_grad
 from oneflow.dialect.sbp import B, Factors, P, S, SbpSignature, Shard
 from oneflow.dialect.shapes import expect_fill, letters

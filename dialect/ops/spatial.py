@@ -115,7 +115,7 @@ class Windows:
         last_begin = size + (2 * padding - self.extent[axis] - 1)
         if not self.ceil:
             return last_begin // stride + 1
-        return c.smaller((last_begin + (stride - 1)) // stride + 1, (size + (padding - 1)) // stride + 1)
+        return c.min_size((last_begin + (stride - 1)) // stride + 1, (size + (padding - 1)) // stride + 1)
 
     def inside(self, windows: Sequence[Any], offsets: Sequence[Any]) -> tuple[Any, ...]:
         """Positions in the padded image of elements `offsets` of `windows`."""

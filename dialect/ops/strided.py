@@ -16,9 +16,9 @@ from oneflow.dialect import compute as c
 from oneflow.dialect import dtypes
 from oneflow.dialect import scalar as s
 from oneflow.dialect.builder import Builder, Value
+from oneflow.dialect.complex_parts import each_part
 from oneflow.dialect.compute import Stage
 from oneflow.dialect.ops.scattering import zeros
-from oneflow.dialect.parts import each_part
 from oneflow.dialect.record import Call, Rule, call_rule, define
 from oneflow.dialect.sbp import Factors
 from oneflow.dialect.scalar import Expr

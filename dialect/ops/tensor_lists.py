@@ -15,7 +15,7 @@ from oneflow.dialect import dtypes
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.composite import composite
 from oneflow.dialect.ops.interpolation import static_shape
-from oneflow.dialect.ops.rows import letters
+from oneflow.dialect.ops.row_normalization import letters
 from oneflow.dialect.ops.source import NO_OPERAND
 from oneflow.dialect.record import Call, no_sbp
 from oneflow.dialect.sbp import Factors

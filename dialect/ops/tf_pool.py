@@ -22,7 +22,7 @@ from oneflow.dialect.composite import adjoint, composite
 from oneflow.dialect.compute import Stage
 from oneflow.dialect.ops.pool import factors
 from oneflow.dialect.ops.reduce import bounds
-from oneflow.dialect.ops.rows import expect_type
+from oneflow.dialect.ops.row_normalization import expect_type
 from oneflow.dialect.ops.same_padding import SAME, expect_static_sizes, padded_images, same_border
 from oneflow.dialect.ops.softmax import narrow, widen
 from oneflow.dialect.ops.spatial import (

@@ -18,6 +18,7 @@ from oneflow.dialect import scalar as s
 from oneflow.dialect._scipy import scipy
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.complex_bodies import magnitude
+from oneflow.dialect.complex_parts import by_body, of_pair
 from oneflow.dialect.elementwise import (
     elementwise,
     flat_gradient,
@@ -28,7 +29,6 @@ from oneflow.dialect.elementwise import (
     scalar_gradient,
     scalar_gradient_at_result,
 )
-from oneflow.dialect.parts import by_body, of_pair
 from oneflow.dialect.record import Call, Rule
 from oneflow.dialect.scalar import Expr
 from oneflow.dialect.shapes import expect_dtype

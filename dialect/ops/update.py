@@ -20,7 +20,7 @@ from oneflow.dialect import dtypes
 from oneflow.dialect import scalar as s
 from oneflow.dialect.compute import Stage
 from oneflow.dialect.dtypes import DType
-from oneflow.dialect.ops.rows import expect_present, expect_type
+from oneflow.dialect.ops.row_normalization import expect_present, expect_type
 from oneflow.dialect.record import Call, Rule, define, no_grad
 from oneflow.dialect.sbp import Factors
 from oneflow.dialect.scalar import Expr

@@ -16,7 +16,7 @@ from oneflow.dialect import scalar as s
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.compute import Size, Stage
 from oneflow.dialect.dtypes import DType
-from oneflow.dialect.ops.rows import expect_type
+from oneflow.dialect.ops.row_normalization import expect_type
 from oneflow.dialect.ops.sampling import Centres, Cubics, Slopes, Steps, keys
 from oneflow.dialect.record import Call, Operator, define
 from oneflow.dialect.sbp import Factors, repeated_factors
@@ -25,7 +25,7 @@ from oneflow.dialect.shapes import expect_dtype, expect_rank
 from oneflow.dialect.tensor_desc import TensorDesc
 
 #: Scales are approximated by fractions with denominators up to this number, so that positions fit into 32 bits.
-FINEST = 4096
+MAX_DENOMINATOR = 4096
 SCALES = {1: ("scale_factor",), 2: ("height_scale", "width_scale"), 3: ("depth_scale", "height_scale", "width_scale")}
 
 
@@ -37,7 +37,7 @@ def _scaled(size: Any, scale: float) -> Any:
     """A size times a scale, rounded down; sizes are computed in integers where known at run time only."""
     if isinstance(size, int):
         return int(size * scale)
-    ratio = Fraction(scale).limit_denominator(FINEST)
+    ratio = Fraction(scale).limit_denominator(MAX_DENOMINATOR)
     return size * ratio.numerator // ratio.denominator
 
 
@@ -79,7 +79,7 @@ def _ratios(op: Call, sizes: Sequence[Size], outs: Sequence[Size]) -> list[tuple
     if op.output_size:
         return list(zip(sizes, outs, strict=True))
     kept = _is_identity(op, sizes, outs)
-    ratios = [Fraction(scale).limit_denominator(FINEST) for scale in _scales(op, len(sizes))]
+    ratios = [Fraction(scale).limit_denominator(MAX_DENOMINATOR) for scale in _scales(op, len(sizes))]
     if isinstance(kept, bool):
         return [(1, 1) if kept else (r.denominator, r.numerator) for r in ratios]
     return [(s.where(kept, c.as_expr(r.numerator), r.denominator), r.numerator) for r in ratios]
@@ -93,7 +93,7 @@ def _steps(kind: type[Steps], op: Call) -> list[Steps]:
     if kind is Steps:
         return [Steps(n, o, a, 0, b) for (n, o), (a, b) in zip(rows, _ratios(op, sizes, outs), strict=True)]
     if kind.has_corners and op.align_corners:
-        return [kind(n, o, n - 1, 0, c.larger(o - 1, 1)) for n, o in rows]
+        return [kind(n, o, n - 1, 0, c.max_size(o - 1, 1)) for n, o in rows]
     ratios = _ratios(op, sizes, outs)
     return [
         kind(n, o, a * 2, a - b if kind.has_corners else a, b * 2)

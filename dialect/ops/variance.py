@@ -11,7 +11,7 @@ from oneflow.dialect import dtypes
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.compute import Stage
 from oneflow.dialect.ops.reduce import reduced_shape, sum_axes
-from oneflow.dialect.ops.rows import reciprocal
+from oneflow.dialect.ops.row_normalization import reciprocal
 from oneflow.dialect.ops.softmax import narrow, widen
 from oneflow.dialect.record import Call, operator
 from oneflow.dialect.sbp import Factors

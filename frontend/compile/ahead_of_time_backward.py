@@ -22,7 +22,7 @@ from oneflow.dialect.signature import parse_signature
 from oneflow.frontend.compile.guarded_call import Recorder, input_array, present, settings_hold, variable_of
 from oneflow.frontend.core.dispatch import current_builder
 from oneflow.frontend.core.errors import refuse
-from oneflow.frontend.core.tree import Tree
+from oneflow.frontend.core.pytree import Tree
 from oneflow.frontend.eager.builder import stale_value_error
 from oneflow.frontend.eager.function import OPERANDS
 from oneflow.frontend.eager.tape import MODE, Memory, Node, Variable, enable_grad, node_numbers, set_grad_enabled
@@ -241,6 +241,6 @@ def _why_no_gradient(name: str, traced: Traced) -> str | None:
     advice = f"call backward, or flow.grad, inside of the compiled function {name}"
     if effects.new_gradients or effects.replaced_gradients:
         return f"the function computes or sets gradients of captured tensors itself; {advice}"
-    if any(s.outside.requires_grad for s in effects.changed):
+    if any(s.tensor.requires_grad for s in effects.changed):
         return f"the function updates captured tensors that require grad; {advice}"
     return None

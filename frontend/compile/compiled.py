@@ -21,7 +21,6 @@ from oneflow.dialect.record import REGISTRY
 from oneflow.frontend.compile.ahead_of_time_backward import make_pullback, recorded_call, recorder
 from oneflow.frontend.compile.guarded_call import FastPath, GuardedFunction, no_fast_path
 from oneflow.frontend.compile.specialization import Specialization
-from oneflow.frontend.core.ambient import DEFAULT_DTYPE, SCOPE
 from oneflow.frontend.core.arrays import (
     Data,
     device_name,
@@ -39,8 +38,9 @@ from oneflow.frontend.core.devices import device as named_device
 from oneflow.frontend.core.dispatch import Stateful
 from oneflow.frontend.core.errors import CallError
 from oneflow.frontend.core.placements import compile_function
+from oneflow.frontend.core.pytree import Tree, flatten
+from oneflow.frontend.core.settings import DEFAULT_DTYPE, SCOPE
 from oneflow.frontend.core.spec import TensorSpec
-from oneflow.frontend.core.tree import Tree, flatten
 from oneflow.frontend.eager.tensor import EagerTensor
 from oneflow.frontend.tracing.callables import Callee, bind, entry_name, filled, value_key
 from oneflow.frontend.tracing.capture import layout_of

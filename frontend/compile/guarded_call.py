@@ -21,17 +21,17 @@ import numpy as np
 from oneflow.dialect.locks import Lock
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend.core import mode
-from oneflow.frontend.core.ambient import DEFAULT_DTYPE, SCOPE
 from oneflow.frontend.core.arrays import Data, device_of, is_on_ranks
 from oneflow.frontend.core.devices import Device, move
 from oneflow.frontend.core.hooks import Hooks
+from oneflow.frontend.core.settings import DEFAULT_DTYPE, SCOPE
 from oneflow.frontend.eager.tape import MODE, Memory, Variable
 from oneflow.frontend.eager.tensor import BUILDER, EagerTensor, wrapped
 from oneflow.frontend.tracing.alias_guards import AliasGuard, GradientOf, SpanCache, is_root
 from oneflow.frontend.tracing.capture import Effects, RuntimeNumber
 from oneflow.frontend.tracing.guards import Guards, differs
 from oneflow.frontend.tracing.traced import ReturnedArgument, Traced
-from oneflow.runtime.protocol import Executable, LastRun, Seen
+from oneflow.runtime.protocol import CachedSubset, Executable, LastRun
 from oneflow.runtime.spans import Span
 
 #: Returns a function's value for arguments, or NotImplemented where the arguments need the full checks.
@@ -41,7 +41,7 @@ Recorder = Callable[[Sequence[Any]], Callable[[Sequence[Any]], None]]
 #: The classes of arguments that are compared by value.
 STATIC = (bool, int, float, str, type(None))
 #: The context of a call that needs no lock.
-UNLOCKED = nullcontext()
+NO_LOCK = nullcontext()
 _variable, _leaf = operator.attrgetter("handle"), operator.attrgetter("leaf")
 _desc, _array = operator.attrgetter("desc"), operator.attrgetter("handle")
 _first_byte: Callable[[Any], ctypes.c_char] = ctypes.c_char.from_buffer
@@ -203,8 +203,8 @@ def write_in_place(tensor: Any, array: Any, writer: str) -> None:
 
 def apply_effects(effects: Effects, arrays: Sequence[Data], writer: str) -> None:
     """Writes the further results of a run to the updated tensors."""
-    for outside, array in zip(effects.outside, arrays, strict=False):
-        write_in_place(present(outside), array, writer)
+    for tensor, array in zip(effects.updated_tensors, arrays, strict=False):
+        write_in_place(present(tensor), array, writer)
     if effects.new_gradients:
         gradients = arrays[len(effects.updated) : len(effects.updated) + len(effects.new_gradients)]
         for gradient, desc, array in zip(effects.new_gradients, effects.descs, gradients, strict=True):
@@ -217,7 +217,7 @@ def apply_effects(effects: Effects, arrays: Sequence[Data], writer: str) -> None
             leaf.grad = value
 
 
-class Expected(NamedTuple):
+class ArgumentGuard(NamedTuple):
     """The guard of a fast path on an argument: class, shape, element type, device (None for arrays of NumPy), and
     whether the argument has a gradient; for a static value, such as a number, class and text.
     """
@@ -230,7 +230,7 @@ class Expected(NamedTuple):
     has_gradient: bool = False
 
     @classmethod
-    def of(cls, argument: Any) -> Expected:
+    def of(cls, argument: Any) -> ArgumentGuard:
         """The guard that an argument like this argument passes."""
         if isinstance(argument, STATIC):
             return cls(type(argument), repr(argument))
@@ -241,15 +241,15 @@ class Expected(NamedTuple):
         return cls(type(argument), None, array.shape, array.dtype, device_of(array), has_gradient)
 
 
-def matching_arrays(expected: Sequence[Expected], args: Sequence[Any]) -> tuple[list[Data], list[Data]] | None:
+def matching_arrays(guards: Sequence[ArgumentGuard], args: Sequence[Any]) -> tuple[list[Data], list[Data]] | None:
     """The arrays of arguments, and the arrays of the roots of views among the arguments; None unless each argument
-    is as expected.
+    passes its guard.
     """
-    if len(args) != len(expected):
+    if len(args) != len(guards):
         return None
     arrays: list[Data] = []
     roots: list[Data] = []
-    for argument, (kind, text, shape, dtype, device, has_gradient) in zip(args, expected, strict=True):
+    for argument, (kind, text, shape, dtype, device, has_gradient) in zip(args, guards, strict=True):
         if type(argument) is not kind or (text is not None and repr(argument) != text):
             return None
         if text is not None:
@@ -327,7 +327,7 @@ class CapturedInputs:
         return inputs
 
 
-class HostArrays:
+class HostGuardCache:
     """The memory for which the guards on captured tensors held last, on the host.
 
     `updated` are the members of `tensors` that the program updates. Memory is referenced weakly, so that the memory
@@ -347,7 +347,7 @@ class HostArrays:
             return arrays
         return [part for tensor in map(present, self._guard.tensors) for part in memory_of(tensor)]
 
-    def seen(self, memory: Sequence[Any]) -> bool | None:
+    def cache_hit(self, memory: Sequence[Any]) -> bool | None:
         """True if the guards held last for `memory`, and every tensor has its captured leaf."""
         guard, known = self._guard, self._known
         if len(known) != len(memory) or not all(map(operator.is_, memory, map(operator.call, known))):
@@ -377,9 +377,9 @@ class HostArrays:
                 return False
         return True
 
-    def note(self, memory: Sequence[Any], seen: Any) -> None:
+    def note(self, memory: Sequence[Any], hit: Any) -> None:
         """Takes `memory` as that for which the guards held last."""
-        if seen is None:
+        if hit is None:
             self._known = list(map(weakref.ref, memory))
 
 
@@ -389,7 +389,7 @@ def _begins_and_ends(spans: Sequence[Span]) -> tuple[list[int], list[int]]:
     return [begin for begin, _ in ordered], list(itertools.accumulate((end for _, end in ordered), max))
 
 
-class DeviceArrays:
+class DeviceGuardCache:
     """The arrays for which the guards on captured tensors held last, on a device.
 
     The alias guard asks whether captured tensors share the memory of the trace; the executable asks whether its
@@ -403,20 +403,20 @@ class DeviceArrays:
         self._guard, self._covers = guard, bool(guard) and guard.covers_exactly(tensors)
         self._executable, self._numbers = executable, numbers
         self._last_run: LastRun | None = None
-        self._seen: Seen | None = None
+        self._compared: CachedSubset | None = None
 
     def memory(self, arrays: Sequence[Data]) -> Sequence[Data]:
         """The memory of the captured tensors: the arrays."""
         return arrays
 
-    def seen(self, arrays: Sequence[Data]) -> Seen | None:
+    def cache_hit(self, arrays: Sequence[Data]) -> CachedSubset | None:
         """The record of the last run, if `arrays` are the arrays of that run and every tensor has the leaf that the
         tensor was captured with; else None.
         """
-        seen, guard = self._seen, self._guard
-        if seen is None or not seen.holds(arrays):
+        compared, guard = self._compared, self._guard
+        if compared is None or not compared.holds(arrays):
             return None
-        return seen if all(map(operator.is_, map(_leaf, map(_variable, guard.tensors)), guard.leaves)) else None
+        return compared if all(map(operator.is_, map(_leaf, map(_variable, guard.tensors)), guard.leaves)) else None
 
     def holds(self, arrays: Sequence[Data]) -> bool:
         """Whether the alias guard holds for the current tensors, and no array is global."""
@@ -426,20 +426,20 @@ class DeviceArrays:
         """Whether no argument is a view: the executable compares the memory of other arguments."""
         return not roots
 
-    def note(self, arrays: Sequence[Data], seen: Any) -> None:
+    def note(self, arrays: Sequence[Data], hit: Any) -> None:
         """Records `arrays` as the arrays of the last run of the executable, for which all guards held."""
         last = self._executable.last_run
         if last is not self._last_run:
             self._last_run = last
-            recent = None if last is None or not self._covers else last.seen(self._numbers)
-            self._seen = recent if recent is not None and recent.holds(arrays) else None
+            recent = None if last is None or not self._covers else last.subset(self._numbers)
+            self._compared = recent if recent is not None and recent.holds(arrays) else None
 
 
 def guarded_call(
     traced: Traced,
     captured: CapturedInputs,
-    known: HostArrays | DeviceArrays,
-    expected: Sequence[Expected],
+    guard_cache: HostGuardCache | DeviceGuardCache,
+    argument_guards: Sequence[ArgumentGuard],
     defaults: Sequence[Any],
     replay: Callable[[Sequence[Data], Any], list[Data] | None],
     run: Callable[[list[Data], list[Data]], list[Data]],
@@ -453,8 +453,8 @@ def guarded_call(
     Args:
         traced: the program.
         captured: the captured inputs of the program.
-        known: the memory for which the guards of the program held.
-        expected: the guard on each argument.
+        guard_cache: the memory for which the guards of the program held.
+        argument_guards: the guard on each argument.
         defaults: the last arguments, which a call does not pass.
         replay: runs the program on inputs that need no check; returns None for other inputs.
         run: runs the program with all checks, on all inputs and the arguments among the inputs, and applies effects.
@@ -465,33 +465,33 @@ def guarded_call(
     """
     guards, effects, count = traced.guards, traced.effects, traced.effects.count
     has_effects, mutated = bool(count or effects.replaced_gradients), effects.mutated_numbers
-    build, is_array = result_builder(traced), [e.text is None for e in expected]
+    build, is_array = result_builder(traced), [e.text is None for e in argument_guards]
 
     def call(args: Sequence[Any]) -> Any:
         if defaults:
             args = (*args, *defaults)
-        matching = matching_arrays(expected, args)
+        matching = matching_arrays(argument_guards, args)
         if matching is None or not settings_hold(guards):
             return NotImplemented
         arguments, roots = matching
-        with UNLOCKED if lock is None else lock.now:
+        with NO_LOCK if lock is None else lock.now:
             arrays = captured.arrays()
-            memory = known.memory(arrays)
-            seen = known.seen(memory)
-            if (seen is None and not known.holds(arrays)) or not known.disjoint(arguments, roots):
+            memory = guard_cache.memory(arrays)
+            hit = guard_cache.cache_hit(memory)
+            if (hit is None and not guard_cache.holds(arrays)) or not guard_cache.disjoint(arguments, roots):
                 return NotImplemented
             if mutated and (roots or not are_separate(mutated, arguments, memory)):
                 return NotImplemented
             recorded = None if record is None or not MODE.recording else record(args)
             inputs = captured.with_arguments(arguments, arrays)
-            results = replay(inputs, seen)
+            results = replay(inputs, hit)
             if results is None:
                 results = run(inputs, arguments)
             elif has_effects:
                 kept = len(results) - count
                 apply_effects(effects, results[kept:], name)
                 results = results[:kept] + (results[-len(mutated) :] if mutated else [])
-            known.note(memory, seen)
+            guard_cache.note(memory, hit)
             given = list(itertools.compress(args, is_array))
             if mutated:
                 kept = len(results) - len(mutated)

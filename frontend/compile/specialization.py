@@ -14,13 +14,13 @@ from oneflow.dialect.locks import Lock
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend.compile import mutated_inputs
 from oneflow.frontend.compile.guarded_call import (
+    NO_LOCK,
     STATIC,
-    UNLOCKED,
+    ArgumentGuard,
     CapturedInputs,
-    DeviceArrays,
-    Expected,
+    DeviceGuardCache,
     FastPath,
-    HostArrays,
+    HostGuardCache,
     Recorder,
     aliases_hold,
     apply_effects,
@@ -34,7 +34,7 @@ from oneflow.frontend.compile.guarded_call import (
 )
 from oneflow.frontend.core.arrays import Data, device_of, is_on_device, is_on_host, ranks_of, to_array, to_host
 from oneflow.frontend.core.devices import Device
-from oneflow.frontend.core.tree import Tree
+from oneflow.frontend.core.pytree import Tree
 from oneflow.frontend.eager.kernels import intern
 from oneflow.frontend.eager.tensor import EagerTensor
 from oneflow.frontend.tracing.alias_guards import NoAliasCheck
@@ -67,7 +67,7 @@ class Specialization:
     @property
     def exclusive(self) -> AbstractContextManager[Any]:
         """The context in which a call runs: a lock where the call updates captured tensors."""
-        return self.updating.now if self._updates else UNLOCKED
+        return self.updating.now if self._updates else NO_LOCK
 
     @functools.cached_property
     def _updates(self) -> bool:
@@ -212,14 +212,14 @@ class Specialization:
         self, leaves: Sequence[Any], defaults: Sequence[Any], name: str, record: Recorder | None
     ) -> FastPath:
         """The fast path for arrays, tensors and static values like `leaves`, all on the device of the program."""
-        executable, expected = self.executable, list(map(Expected.of, leaves))
+        executable, argument_guards = self.executable, list(map(ArgumentGuard.of, leaves))
         replay = executable.replay if executable.is_remote else self._host_replay
         arrays = [x.storage if isinstance(x, EagerTensor) else x for x in leaves if not isinstance(x, STATIC)]
         if replay is None or any(type(a) is not executable.array for a in arrays):
             return no_fast_path
         if self.traced.effects.mutated_arguments and (executable.is_remote or record is not None):
             return no_fast_path
-        known = self._known_arrays(len(arrays))
+        guard_cache = self._guard_cache(len(arrays))
         descs = self._descs if self.uses_tensors or EagerTensor in map(type, leaves) else None
         lock = self.updating if self._updates else None
 
@@ -227,7 +227,9 @@ class Specialization:
             return self._run(inputs, arrays, {}, name)
 
         traced, captured = self.traced, self._captured
-        return guarded_call(traced, captured, known, expected, defaults, replay, run, descs, record, lock, name)
+        return guarded_call(
+            traced, captured, guard_cache, argument_guards, defaults, replay, run, descs, record, lock, name
+        )
 
     @property
     def _host_replay(self) -> runtime.FastPath | None:
@@ -235,14 +237,14 @@ class Specialization:
         shared = self._updates and self.traced.guards.aliases.has_shared_memory
         return None if shared else self.executable.fast_path
 
-    def _known_arrays(self, count: int) -> HostArrays | DeviceArrays:
-        """The known facts about the arrays of captured tensors, which are inputs after `count` arguments."""
+    def _guard_cache(self, count: int) -> HostGuardCache | DeviceGuardCache:
+        """The memory for which the guards held last; captured tensors are inputs after `count` arguments."""
         captured, guard = self.traced.captured, self.traced.guards.aliases
         if not self.executable.is_remote:
-            updated = [state.outside for state in self.traced.effects.updated]
-            return HostArrays(guard, self._captured.tensors, updated)
+            updated = [state.tensor for state in self.traced.effects.updated]
+            return HostGuardCache(guard, self._captured.tensors, updated)
         numbers = [count + n for n, c in enumerate(captured) if isinstance(c, EagerTensor)]
-        return DeviceArrays(guard, self._captured.tensors, self.executable, numbers)
+        return DeviceGuardCache(guard, self._captured.tensors, self.executable, numbers)
 
     @functools.cached_property
     def _captured(self) -> CapturedInputs:
@@ -297,5 +299,5 @@ class Specialization:
     @functools.cached_property
     def _no_alias_check(self) -> NoAliasCheck | None:
         """The check that no argument shares memory with an updated tensor; None if no tensor is updated."""
-        updated = [state.outside for state in self.traced.effects.updated]
+        updated = [state.tensor for state in self.traced.effects.updated]
         return NoAliasCheck(updated) if updated else None

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from oneflow.dialect._mlir import ir
-from oneflow.frontend.core.ambient import SCOPE
 from oneflow.frontend.core.arrays import Data, device_name
+from oneflow.frontend.core.settings import SCOPE
 from oneflow.runtime.backends import ACCELERATORS, BACKENDS, HOST
 from oneflow.runtime.device_array import DeviceArray
 from oneflow.runtime.global_array import GlobalArray
@@ -26,7 +26,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 #: The number of the device that a name without a number stands for.
-PRESENT = [0]
+CURRENT_NUMBER = [0]
 
 
 class _DeviceType(type):
@@ -43,7 +43,7 @@ class _DeviceType(type):
         kind, _, number = str(type).partition(":")
         if kind not in BACKENDS or not (number or "0").isdigit():
             raise ValueError(f'expected a device such as "cpu", "cuda" or "cuda:1", got {type!r}')
-        present = PRESENT[0] if index is None else index
+        present = CURRENT_NUMBER[0] if index is None else index
         made: Device = super().__call__(kind, 0 if kind == HOST else int(number or present))
         return made
 

@@ -16,10 +16,10 @@ import numpy as np
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.dtypes import DType
 from oneflow.dialect.record import OperatorError
-from oneflow.frontend.core.ambient import SCOPE, get_default_dtype
 from oneflow.frontend.core.arrays import is_array
 from oneflow.frontend.core.errors import fail
 from oneflow.frontend.core.mode import BUILDER
+from oneflow.frontend.core.settings import SCOPE, get_default_dtype
 from oneflow.frontend.core.tensor import Tensor
 
 #: View operators: their results share elements with their first operand.
@@ -81,7 +81,7 @@ class TensorBuilder(Builder):
     def watch(self, owner: Stateful) -> None:
         """Guards a trace on the `facts` of `owner`."""
 
-    def at_end(self, restore: Callable[[], None]) -> None:
+    def on_trace_end(self, restore: Callable[[], None]) -> None:
         """Has `restore` called when a trace ends, the latest first; nothing in eager mode."""
 
     @abstractmethod

@@ -81,7 +81,7 @@ class GlobalProgram:
 
     array: ClassVar[type] = GlobalArray
     is_remote: ClassVar[bool] = False
-    is_sized: ClassVar[bool] = False
+    is_size_specialized: ClassVar[bool] = False
     fast_path: ClassVar[None] = None
     last_run: ClassVar[None] = None
     outputs: ClassVar[tuple[TensorDesc, ...]] = ()
@@ -121,7 +121,7 @@ class GlobalProgram:
         }
         return self._collect_results(placed, arguments, self.executable.run_programs(arguments))
 
-    def replay(self, arrays: Sequence[Data], seen: Any = None) -> None:
+    def replay(self, arrays: Sequence[Data], compared: Any = None) -> None:
         """None: every run checks the layouts of its arguments."""
 
     def reads(self, number: int) -> bool:

@@ -17,8 +17,8 @@ import numpy as np
 
 from oneflow.dialect import dtypes
 from oneflow.dialect.dtypes import DType
-from oneflow.frontend.core.ambient import get_default_dtype
 from oneflow.frontend.core.errors import fail
+from oneflow.frontend.core.settings import get_default_dtype
 
 _DEFAULTS = {bool: dtypes.bool_, int: dtypes.int64}
 _KINDS = {"bool": 0, "uint": 1, "int": 1, "float": 2, "complex": 3}

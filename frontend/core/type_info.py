@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 
 from oneflow.dialect.dtypes import DType
-from oneflow.frontend.core.ambient import get_default_dtype
+from oneflow.frontend.core.settings import get_default_dtype
 
 __all__ = ["finfo", "iinfo"]
 

@@ -20,9 +20,9 @@ from oneflow.frontend.core.devices import common_device, device
 from oneflow.frontend.core.errors import fail, refuse
 from oneflow.frontend.eager.kernels import (
     CALLS_BEFORE_OWN_KERNEL,
+    DynamicSizeKernels,
     Kernel,
     Ranks,
-    SharedKernels,
     compile_call,
     desc_of,
     describe_result,
@@ -39,13 +39,13 @@ class EagerBuilder(Builder):
     def __init__(self) -> None:
         super().__init__()
         self._kernels: dict[Any, Kernel] = {}
-        self._shared = SharedKernels()
+        self._dynamic_size_kernels = DynamicSizeKernels()
         self.registry.on_replacement.append(self._forget)
 
     def _forget(self, name: str) -> None:
         """Drops the kernels of an operator that is another one now."""
         self._kernels = {key: kernel for key, kernel in self._kernels.items() if key[1] != name}
-        self._shared = SharedKernels()
+        self._dynamic_size_kernels = DynamicSizeKernels()
 
     def call(self, name: str, /, *operands: Any, **attrs: Any) -> tuple[Value, ...]:
         """The results of operator `name`; see `Builder.call`.
@@ -141,7 +141,7 @@ class EagerBuilder(Builder):
         results = infer(entry, op)
         try:
             if isinstance(place, str):
-                shared = self._shared.find(op, device(place), in_place_operand)
+                shared = self._dynamic_size_kernels.find(op, device(place), in_place_operand)
                 if shared is not None:
                     return Kernel(op, results, shared, CALLS_BEFORE_OWN_KERNEL)
             return compile_call(
@@ -162,7 +162,7 @@ class EagerBuilder(Builder):
     def forget_device_kernels(self) -> None:
         """Drops the kernels of all devices, whose drivers may be closed."""
         self._kernels = {key: kernel for key, kernel in self._kernels.items() if key[0] is None}
-        self._shared = SharedKernels()
+        self._dynamic_size_kernels = DynamicSizeKernels()
 
     def emit(self, op: Call, results: Sequence[TensorDesc]) -> list[Value]:
         """The results of a checked call."""

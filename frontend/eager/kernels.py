@@ -3,8 +3,8 @@
     compile_call(call, results, device).run(arrays)
 
 On a device, where compiling takes longer than on the host, calls that differ in sizes alone share a kernel
-(`SharedKernels`). An operator on global tensors is a program of their ranks, which chooses the layouts of its results
-by cost.
+(`DynamicSizeKernels`). An operator on global tensors is a program of their ranks, which chooses the layouts of its
+results by cost.
 """
 
 from __future__ import annotations
@@ -137,34 +137,34 @@ def compile_call(
         return Kernel(op, results, compile_for(place, module, ENTRY))
 
 
-class SharedKernels:
-    """Kernels for all sizes of operators on devices, by the properties of calls other than sizes.
+class DynamicSizeKernels:
+    """Kernels with dynamic sizes, for all sizes of operators on devices, by the properties of calls other than sizes.
 
     The first sizes get their own kernel, so that a program of one set of sizes has no other kernels. Sizes of 0
     and 1 are no sizes that kernels are shared for, since a dimension of size 1 broadcasts.
     """
 
     def __init__(self) -> None:
-        self._seen: set[Any] = set()
+        self._first_calls: set[Any] = set()
         self._executables: dict[Any, Executable | None] = {}
 
     def find(self, op: Call, place: Device, in_place_operand: int | None) -> Executable | None:
         """The executable for all sizes of a call; None for the first sizes, and where an operator needs its sizes."""
-        loose = Call(op.record, {k: _loosened(x) for k, x in op.inputs.items()}, op.attrs)
-        key = (str(place), op.record.name, in_place_operand, repr(op.attrs), *loose.inputs.values())
-        if key not in self._seen:
-            self._seen.add(key)
+        dynamic = Call(op.record, {k: _with_dynamic_sizes(x) for k, x in op.inputs.items()}, op.attrs)
+        key = (str(place), op.record.name, in_place_operand, repr(op.attrs), *dynamic.inputs.values())
+        if key not in self._first_calls:
+            self._first_calls.add(key)
             return None
         if key not in self._executables:
-            self._executables[key] = _compile_for_all_sizes(loose, place, in_place_operand)
+            self._executables[key] = _compile_for_all_sizes(dynamic, place, in_place_operand)
         return self._executables[key]
 
 
-def _loosened(operand: Any) -> Any:
+def _with_dynamic_sizes(operand: Any) -> Any:
     """The type of an operand with dynamic sizes, but for those of 0 and 1."""
     if isinstance(operand, TensorDesc):
         return TensorDesc(tuple(size if size in (0, 1) else None for size in operand.static_shape), operand.dtype)
-    return tuple(map(_loosened, operand)) if isinstance(operand, tuple) else operand
+    return tuple(map(_with_dynamic_sizes, operand)) if isinstance(operand, tuple) else operand
 
 
 def _compile_for_all_sizes(op: Call, place: Device, in_place_operand: int | None) -> Executable | None:
@@ -173,7 +173,7 @@ def _compile_for_all_sizes(op: Call, place: Device, in_place_operand: int | None
         executable = compile_call(op, infer(op.record, op), place, in_place_operand).executable
     except (OperatorError, PassError):
         return None
-    return None if executable.is_sized else executable
+    return None if executable.is_size_specialized else executable
 
 
 def _fill(entry: func.FuncOp, op: Call, results: Sequence[TensorDesc]) -> None:

@@ -23,8 +23,8 @@ from oneflow.dialect.record import Call, Operator, OperatorError, distribute, fl
 from oneflow.dialect.reverse import Entry, name_of, pull_back
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend.core.errors import fail, refuse
+from oneflow.frontend.core.gradient_reads import gradient_reads, gradient_reads_any
 from oneflow.frontend.core.hooks import Hooks
-from oneflow.frontend.core.probe import gradient_reads, gradient_reads_any
 
 
 class Mode(threading.local):
@@ -39,7 +39,7 @@ class Mode(threading.local):
 
 MODE = Mode()
 #: Held while gradients are accumulated at leaves, which threads may share.
-ACCUMULATING = Lock()
+ACCUMULATION_LOCK = Lock()
 #: The numbers of nodes, in the order in which calls are recorded.
 node_numbers = itertools.count()
 
@@ -317,7 +317,7 @@ def record(op: Operator, inputs: dict[str, Any], attrs: dict[str, Any], results:
             variable.node = None
 
 
-def nodes_behind(roots: Sequence[Variable]) -> list[Node]:
+def reachable_nodes(roots: Sequence[Variable]) -> list[Node]:
     """All nodes that `roots` depend on, in the order of recording."""
     nodes: dict[int, Node] = {}
     waiting = [v.node for v in roots if v.node is not None]
@@ -347,22 +347,22 @@ def gradients(
     *,
     retain_graph: bool,
     create_graph: bool,
-    seen: Callable[[Value, Value], Value] = apply_hooks,
+    finalize: Callable[[Value, Value], Value] = apply_hooks,
 ) -> list[tuple[Variable, Variable | None]]:
     """The gradients for the cotangents `seeds`, by the variables that `wrt` picks given the nodes behind the seeds.
 
-    Each gradient has its own memory. `seen` may replace the complete gradient of a value, as hooks do.
+    Each gradient has its own memory. `finalize` may replace the complete gradient of a value, as hooks do.
 
     Raises:
         RuntimeError: a value that a gradient reads was updated in place, or freed.
         TraceError: an operator on the way has no gradient, or its rule fails.
     """
-    nodes = nodes_behind([v for v, _ in seeds])
+    nodes = reachable_nodes([v for v, _ in seeds])
     targets = list(wrt(nodes))
     entries: list[Entry] = [node.call(builder) for node in nodes]
     with set_grad_enabled(create_graph):
         try:
-            grads = pull_back(builder, entries, seeds, targets, _set_gradient_of, seen)
+            grads = pull_back(builder, entries, seeds, targets, _set_gradient_of, finalize)
         except OperatorError as error:
             raise fail(str(error)) from None
         finally:

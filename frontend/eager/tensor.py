@@ -27,7 +27,7 @@ from oneflow.frontend.core.errors import fail, refuse
 from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.eager import printing, views
 from oneflow.frontend.eager.builder import EagerBuilder
-from oneflow.frontend.eager.tape import ACCUMULATING, MODE, Leaf, Variable, gradients, leaves_of, no_grad
+from oneflow.frontend.eager.tape import ACCUMULATION_LOCK, MODE, Leaf, Variable, gradients, leaves_of, no_grad
 from oneflow.runtime.dlpack import capsule_of
 
 
@@ -117,7 +117,7 @@ class Eager(EagerBuilder, dispatching.TensorBuilder):
         seeds = self.seeds(tensors, weights)
         leaves = functools.partial(leaves_of, roots=[v for v, _ in seeds], by=by)
         grads = gradients(self, seeds, leaves, retain_graph=retain, create_graph=create_graph)
-        with ACCUMULATING.held():
+        with ACCUMULATION_LOCK.held():
             for variable, grad in grads:
                 if grad is not None and variable.leaf is not None:
                     self._accumulate(variable.leaf, EagerTensor(grad), create_graph)
@@ -180,7 +180,7 @@ class EagerTensor(Tensor):
         """The present value, which includes updates through other tensors in the same memory."""
         view_meta = self.view_meta
         if view_meta is not None and view_meta.is_stale(self.handle):
-            with views.REFRESHING.now:
+            with views.REFRESH_LOCK.now:
                 if view_meta.is_stale(self.handle):
                     # The handle first: another thread reads it as soon as the version is current.
                     self.handle, view_meta.version = view_meta.refreshed(BUILDER, self.handle)

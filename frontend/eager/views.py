@@ -29,7 +29,7 @@ ViewFunction = Callable[[np.ndarray], np.ndarray]
 #: The offset of the first element, the shape, and the strides, all in elements.
 StridedLayout = tuple[int, tuple[int, ...], tuple[int, ...]]
 #: Held while a view is refreshed, so that threads do so one after the other.
-REFRESHING = Lock(reentrant=True)
+REFRESH_LOCK = Lock(reentrant=True)
 
 
 class ViewMeta:

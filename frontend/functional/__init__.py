@@ -51,7 +51,7 @@ from oneflow.frontend.functional.elementwise import *  # noqa: F403
 from oneflow.frontend.functional.gathering import *  # noqa: F403
 from oneflow.frontend.functional.images import *  # noqa: F403
 from oneflow.frontend.functional.indexing import getitem
-from oneflow.frontend.functional.keyword_names import further_names, with_further_names
+from oneflow.frontend.functional.keyword_aliases import keyword_aliases, with_keyword_aliases
 from oneflow.frontend.functional.losses import *  # noqa: F403
 from oneflow.frontend.functional.normalization import *  # noqa: F403
 from oneflow.frontend.functional.ordering import *  # noqa: F403
@@ -112,7 +112,7 @@ for _name in __all__:
     _function = globals()[_name]
     if not inspect.isroutine(_function):
         continue
-    _further = further_names(_name, _function)
+    _further = keyword_aliases(_name, _function)
     if alias_of(_name, _function) is Alias.COPY:
         _function = separated(_function)
-    globals()[_name] = with_further_names(_function, _further) if _further else _function
+    globals()[_name] = with_keyword_aliases(_function, _further) if _further else _function

@@ -360,8 +360,8 @@ def logaddexp(input: Any, other: Any) -> Tensor:
     a, b = as_common(input, other)
     if not a.dtype.is_float:
         raise fail(f"expected floating-point elements for logaddexp, got {a.desc} and {b.desc}; write x.float()")
-    apart: Tensor = where(eq(a, b), 0.0, neg(abs(sub(a, b))))  # the distance of equal infinities is 0
-    return add(maximum(a, b), log1p(exp(apart)))
+    distance: Tensor = where(eq(a, b), 0.0, neg(abs(sub(a, b))))  # the distance of equal infinities is 0
+    return add(maximum(a, b), log1p(exp(distance)))
 
 
 def to(x: Any, dtype: DType) -> Tensor:

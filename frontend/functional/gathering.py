@@ -7,9 +7,9 @@ from __future__ import annotations
 from typing import Any
 
 from oneflow.dialect import dtypes
-from oneflow.frontend.core.ambient import get_default_dtype
 from oneflow.frontend.core.dispatch import as_tensor, current_builder, dispatch
 from oneflow.frontend.core.errors import fail
+from oneflow.frontend.core.settings import get_default_dtype
 from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.eager.tape import no_grad
 from oneflow.frontend.functional import elementwise as e

@@ -73,7 +73,7 @@ def _cut_by_sizes(x: Tensor, slices: list[Any]) -> Tensor:
         if isinstance(start, Size) or isinstance(stop, Size):
             size = x.size(axis)
             first, last = (sz.bound(v, size) for v in (0 if start is None else start, size if stop is None else stop))
-            x = sz.between(x, axis, first, sz.larger(last - first, 0))
+            x = sz.between(x, axis, first, sz.maximum(last - first, 0))
             slices[axis] = None, None, step
     return x
 

@@ -15,12 +15,12 @@ import numpy as np
 
 from oneflow.dialect import dtypes
 from oneflow.dialect.dtypes import DType
-from oneflow.frontend.core.ambient import get_default_dtype
 from oneflow.frontend.core.devices import Device, move, tensor_factory
 from oneflow.frontend.core.devices import device as as_device
 from oneflow.frontend.core.dispatch import Stateful, as_tensor, current_builder, dispatch
 from oneflow.frontend.core.errors import fail
 from oneflow.frontend.core.promotion import is_number
+from oneflow.frontend.core.settings import get_default_dtype
 from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.functional.elementwise import add, clamp, eq, log, log1p, mul, neg, sub
 from oneflow.frontend.functional.normalization import softmax

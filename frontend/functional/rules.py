@@ -18,11 +18,11 @@ import numpy as np
 from oneflow.dialect import dtypes, ops  # noqa: F401  (registers the operators)
 from oneflow.dialect.dtypes import DType
 from oneflow.dialect.record import REGISTRY
-from oneflow.frontend.core.ambient import SCOPE, get_default_dtype
 from oneflow.frontend.core.arrays import is_array
 from oneflow.frontend.core.dispatch import as_tensor, current_builder, dispatch
 from oneflow.frontend.core.errors import fail
 from oneflow.frontend.core.promotion import as_number, dtype_with_number, fitting, is_number, result_dtype
+from oneflow.frontend.core.settings import SCOPE, get_default_dtype
 from oneflow.frontend.core.tensor import Tensor
 
 Function = TypeVar("Function", bound=Callable[..., Any])

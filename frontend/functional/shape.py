@@ -310,7 +310,7 @@ def chunk(x: Any, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
         return split(x, -(-x.shape[at] // chunks), at)
     size = x.size(at)
     each = (size + (chunks - 1)) // chunks
-    return split(x, [sz.limited(size - each * i, 0, each) for i in range(chunks)], at)
+    return split(x, [sz.clamp(size - each * i, 0, each) for i in range(chunks)], at)
 
 
 def unbind(x: Any, dim: int = 0) -> tuple[Tensor, ...]:

@@ -56,29 +56,29 @@ def between(x: Tensor, dim: int, first: Any, length: Any) -> Tensor:
     return sections(x, dim, [*before, length, x.size(dim) - first - length])[len(before)]
 
 
-def smaller(a: Any, b: Any) -> Any:
+def minimum(a: Any, b: Any) -> Any:
     """The smaller of two sizes."""
     return Size("min", a, b) if isinstance(a, Size) or isinstance(b, Size) else min(a, b)
 
 
-def larger(a: Any, b: Any) -> Any:
+def maximum(a: Any, b: Any) -> Any:
     """The larger of two sizes."""
     return Size("max", a, b) if isinstance(a, Size) or isinstance(b, Size) else max(a, b)
 
 
-def limited(size: Any, least: Any, most: Any) -> Any:
-    """`size`, but at least `least` and at most `most`."""
-    return smaller(larger(size, least), most)
+def clamp(size: Any, low: Any, high: Any) -> Any:
+    """`size`, but at least `low` and at most `high`."""
+    return minimum(maximum(size, low), high)
 
 
 def bound(position: Any, size: Any) -> Any:
     """A bound of a slice as Python reads it: negative bounds count from the end, and bounds are clipped."""
     if isinstance(position, Size) and not _is_natural(position):
-        negative = limited(-position, 0, 1)
-        return limited(position, 0, size) + negative * larger(position + size, 0)
+        negative = clamp(-position, 0, 1)
+        return clamp(position, 0, size) + negative * maximum(position + size, 0)
     if isinstance(position, Size) or position > 0:
-        return smaller(position, size)
-    return larger(position + size, 0) if position else 0
+        return minimum(position, size)
+    return maximum(position + size, 0) if position else 0
 
 
 def _is_natural(size: Any) -> bool:

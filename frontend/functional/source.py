@@ -7,11 +7,11 @@ from typing import Any
 
 from oneflow.dialect import dtypes
 from oneflow.dialect.dtypes import DType
-from oneflow.frontend.core.ambient import get_default_dtype
 from oneflow.frontend.core.devices import tensor_factory
 from oneflow.frontend.core.dispatch import as_scalar, as_tensor, dispatch
 from oneflow.frontend.core.errors import fail
 from oneflow.frontend.core.promotion import as_number, default_of, fitting, is_number
+from oneflow.frontend.core.settings import get_default_dtype
 from oneflow.frontend.core.tensor import Size, Tensor
 from oneflow.frontend.functional.elementwise import add, eq, lt, mul, pow, sin, square, sub, where
 from oneflow.frontend.functional.rules import cast, constant

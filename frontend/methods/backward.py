@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from oneflow.dialect import dtypes
-from oneflow.frontend.core.ambient import SCOPE
 from oneflow.frontend.core.arrays import is_array
 from oneflow.frontend.core.dispatch import as_tensor, current_builder, dispatch
 from oneflow.frontend.core.errors import fail, refuse
 from oneflow.frontend.core.promotion import takes_gradient
+from oneflow.frontend.core.settings import SCOPE
 from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.eager.function import zeros_of
 from oneflow.frontend.eager.tape import Leaf, Node, Variable, gradients, set_grad_enabled, uses_of

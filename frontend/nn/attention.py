@@ -79,8 +79,8 @@ def _attended(
 def _mask(query: Any, key: Any, mask: Any, causal: bool) -> Any:
     """The mask to add to the scores, or None."""
     if causal:
-        seen = F.tril(F.ones(*(as_tensor(x).size(-2) for x in (query, key))))
-        mask = F.gt(seen, 0) if mask is None else F.logical_and(mask, seen)
+        visible = F.tril(F.ones(*(as_tensor(x).size(-2) for x in (query, key))))
+        mask = F.gt(visible, 0) if mask is None else F.logical_and(mask, visible)
     if mask is None or as_tensor(mask).dtype != dtypes.bool_:
         return mask
     return F.masked_fill(F.zeros_like(mask, dtype=query.dtype), F.logical_not(mask), -math.inf)
@@ -226,16 +226,16 @@ class MultiheadAttention(Module):
             term = as_tensor(mask)
             if term.rank == 3:
                 term = F.reshape(term, (query.size(0), self.num_heads, query.size(2), key.size(2)))
-            terms.append(_hidden(term, query.dtype))
+            terms.append(_additive_mask(term, query.dtype))
         if padding is not None:
             term = as_tensor(padding)
-            terms.append(_hidden(F.reshape(term, (query.size(0), 1, 1, key.size(2))), query.dtype))
+            terms.append(_additive_mask(F.reshape(term, (query.size(0), 1, 1, key.size(2))), query.dtype))
         if causal and mask is None:
             terms.append(_mask(query, key, None, True))
         return None if not terms else terms[0] if len(terms) == 1 else F.add(terms[0], terms[1])
 
 
-def _hidden(mask: Any, dtype: DType) -> Any:
+def _additive_mask(mask: Any, dtype: DType) -> Any:
     """-inf where a mask of bools is true; a mask of floats is returned."""
     if mask.dtype != dtypes.bool_:
         return mask

@@ -21,9 +21,9 @@ from typing import Any
 
 from oneflow.frontend.amp import GradScaler, StaticGradScaler, autocast, unscaled
 from oneflow.frontend.compile.compiled import CompiledFunction, compile
-from oneflow.frontend.core.ambient import loss_scale
 from oneflow.frontend.core.dispatch import Stateful, current_builder
 from oneflow.frontend.core.errors import fail
+from oneflow.frontend.core.settings import loss_scale
 from oneflow.frontend.nn.graph_config import GraphConfig
 from oneflow.frontend.nn.module import Module
 from oneflow.frontend.optim.optimizer import Optimizer

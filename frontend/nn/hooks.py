@@ -12,8 +12,8 @@ from typing import Any
 from oneflow.frontend.core.dispatch import current_builder
 from oneflow.frontend.core.errors import refuse
 from oneflow.frontend.core.hooks import Hooks
+from oneflow.frontend.core.pytree import flatten
 from oneflow.frontend.core.tensor import Tensor
-from oneflow.frontend.core.tree import flatten
 from oneflow.frontend.eager.function import Function
 from oneflow.frontend.eager.tape import MODE
 from oneflow.frontend.functional import zeros_like
@@ -70,7 +70,7 @@ class HookedCall:
 
     def watch_arguments(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """The arguments, through the function that runs the hooks on their gradients."""
-        places = [i for i, x in enumerate(args) if _flows_to(x)]
+        places = [i for i, x in enumerate(args) if _receives_gradient(x)]
         self.args, self.has_argument_gradients = args, bool(places)
         if not places:
             return args
@@ -81,7 +81,7 @@ class HookedCall:
         """The result, through the function that records its gradients."""
         leaves, tree = flatten(result)
         tensors = [i for i, x in enumerate(leaves) if isinstance(x, Tensor)]
-        places = [n for n, i in enumerate(tensors) if _flows_to(leaves[i])]
+        places = [n for n, i in enumerate(tensors) if _receives_gradient(leaves[i])]
         if not places:
             return result
         watched = ResultGradients.apply(self, places, len(tensors), *(leaves[tensors[n]] for n in places))
@@ -111,10 +111,10 @@ class HookedCall:
         return grad_inputs
 
 
-def _flows_to(value: Any) -> bool:
+def _receives_gradient(value: Any) -> bool:
     """Whether a gradient may flow to a value."""
     builder: Any = current_builder()
-    return isinstance(value, Tensor) and (value.requires_grad if builder.eager else builder.flows_to(value))
+    return isinstance(value, Tensor) and (value.requires_grad if builder.eager else builder.receives_gradient(value))
 
 
 class ArgumentGradients(Function):

@@ -17,9 +17,9 @@ import numpy as np
 from oneflow.dialect.dtypes import DType
 from oneflow.frontend import env
 from oneflow.frontend import functional as F  # noqa: N812
-from oneflow.frontend.core.ambient import get_default_dtype
 from oneflow.frontend.core.dispatch import as_tensor, current_builder, dispatch_all
 from oneflow.frontend.core.errors import fail
+from oneflow.frontend.core.settings import get_default_dtype
 from oneflow.frontend.eager.tensor import wrapped
 from oneflow.frontend.functional.padding import as_batch
 from oneflow.frontend.functional.random import random_offset

@@ -238,13 +238,13 @@ class Module(Stateful):
         """This module and all its descendants, each once, with their dotted names."""
         yield from self._walk(prefix, set())
 
-    def _walk(self, prefix: str, seen: set[int]) -> Iterator[tuple[str, Module]]:
-        if id(self) in seen:
+    def _walk(self, prefix: str, visited: set[int]) -> Iterator[tuple[str, Module]]:
+        if id(self) in visited:
             return
-        seen.add(id(self))
+        visited.add(id(self))
         yield prefix, self
         for name, module in self.named_children():
-            yield from module._walk(f"{prefix}.{name}" if prefix else name, seen)
+            yield from module._walk(f"{prefix}.{name}" if prefix else name, visited)
 
     def modules(self) -> Iterator[Module]:
         """This module and all its descendants, each once."""
@@ -284,11 +284,11 @@ class Module(Stateful):
 
     def _named(self, which: int, prefix: str, recurse: bool) -> Iterator[tuple[str, Any]]:
         """Parameters (0) or buffers (1), each once."""
-        seen: set[int] = set()
+        visited: set[int] = set()
         for path, module in self.named_modules(prefix) if recurse else [(prefix, self)]:
             for name, value in module._tables()[which].items():
-                if value is not None and id(value) not in seen:
-                    seen.add(id(value))
+                if value is not None and id(value) not in visited:
+                    visited.add(id(value))
                     yield (f"{path}.{name}" if path else name), value
 
     def named_parameters(self, prefix: str = "", recurse: bool = True) -> Iterator[tuple[str, Parameter]]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from oneflow.dialect.sbp import B, S
+from oneflow.frontend.core.pytree import flatten
 from oneflow.frontend.core.tensor import Tensor
-from oneflow.frontend.core.tree import flatten
 from oneflow.frontend.global_tensor import to_global
 from oneflow.frontend.nn.module import Module
 from oneflow.runtime.global_array import Placement

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from oneflow.frontend import functional as F  # noqa: N812
 from oneflow.frontend.eager.tape import no_grad
 from oneflow.frontend.nn.module import Module, Parameter
-from oneflow.frontend.nn.weight_hooks import Computed
+from oneflow.frontend.nn.reparametrization import Reparametrization
 
 __all__ = [
     "BasePruningMethod", "CustomFromMask", "Identity", "L1Unstructured", "LnStructured", "PruningContainer",
@@ -23,7 +23,7 @@ __all__ = [
 M = TypeVar("M", bound=Module)
 
 
-class BasePruningMethod(Computed):
+class BasePruningMethod(Reparametrization):
     """A way to prune: subclasses define `compute_mask` and `PRUNING_TYPE`.
 
     `PRUNING_TYPE` says which elements `compute_mask` gets where a parameter is pruned again: "unstructured", those

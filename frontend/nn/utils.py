@@ -8,7 +8,7 @@ from typing import Any
 from oneflow.frontend import functional as F  # noqa: N812
 from oneflow.frontend.eager.tape import no_grad
 from oneflow.frontend.nn import rnn_packing as rnn
-from oneflow.frontend.nn.weight_hooks import remove_spectral_norm, remove_weight_norm, spectral_norm, weight_norm
+from oneflow.frontend.nn.reparametrization import remove_spectral_norm, remove_weight_norm, spectral_norm, weight_norm
 from oneflow.frontend.optim.clipping import clip_grad_norm_, clip_grad_value_
 
 __all__ = [

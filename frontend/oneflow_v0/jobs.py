@@ -27,9 +27,9 @@ from oneflow.frontend.compile.specialization import Specialization
 from oneflow.frontend.core.devices import Device, device
 from oneflow.frontend.core.dispatch import current_builder
 from oneflow.frontend.core.errors import CallError, fail
+from oneflow.frontend.core.pytree import flatten
 from oneflow.frontend.core.spec import TensorSpec
 from oneflow.frontend.core.tensor import Tensor
-from oneflow.frontend.core.tree import flatten
 from oneflow.frontend.eager.tape import Leaf
 from oneflow.frontend.eager.tensor import EagerTensor
 from oneflow.frontend.tracing.traced import Traced

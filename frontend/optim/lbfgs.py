@@ -23,7 +23,7 @@ DECREASE, SLOPE = 1e-4, 0.9
 #: The evaluations of one line search.
 SEARCHES = 25
 #: The change of parameters below which a line search ends.
-SMALLEST = 1e-9
+MIN_STEP = 1e-9
 
 
 class LBFGS(Optimizer):
@@ -193,7 +193,7 @@ class _Search:
         for _ in range(SEARCHES):
             ends = sorted((low[0], high[0]))
             width = ends[1] - ends[0]
-            if width * np.abs(self.direction).max() < SMALLEST:
+            if width * np.abs(self.direction).max() < MIN_STEP:
                 break
             point = self.at(_minimum(low, high, (ends[0] + 0.1 * width, ends[1] - 0.1 * width)))
             if self.rises(point) or point[1] >= low[1]:

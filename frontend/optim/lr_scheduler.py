@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from oneflow.frontend.optim.cycles import CyclicLR, OneCycleLR
+from oneflow.frontend.optim.cyclic_schedulers import CyclicLR, OneCycleLR
 from oneflow.frontend.optim.optimizer import Optimizer
 from oneflow.frontend.optim.schedule import LRScheduler, counted, of_groups, restarted
 

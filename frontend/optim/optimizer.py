@@ -33,11 +33,18 @@ from oneflow.frontend.tracing.capture import layout_of
 
 Group = dict[str, Any]
 #: Settings of PyTorch's and OneFlow's optimizers that choose between implementations of the same formula.
-IMPLEMENTATION = {"foreach", "fused", "capturable", "differentiable", "decoupled_weight_decay", "contiguous_params"}
+IMPLEMENTATION_OPTIONS = {
+    "foreach",
+    "fused",
+    "capturable",
+    "differentiable",
+    "decoupled_weight_decay",
+    "contiguous_params",
+}
 #: Settings of groups that `clip_grad` reads.
-CLIPPING = {"clip_grad_max_norm", "clip_grad_norm_type"}
+CLIPPING_OPTIONS = {"clip_grad_max_norm", "clip_grad_norm_type"}
 #: Entries of a group that are no constants of a step.
-RATES = ("params", "lr", "initial_lr")
+RATE_OPTIONS = ("params", "lr", "initial_lr")
 #: The key of a group whose momentum a schedule changes.
 CYCLED = "cycled"
 
@@ -62,7 +69,7 @@ class Optimizer(Stateful):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "__init__" in vars(cls):
-            cls.__init__ = _without_choices(cls.__init__)  # type: ignore[method-assign]
+            cls.__init__ = _without_implementation_options(cls.__init__)  # type: ignore[method-assign]
 
     def __init__(self, params: Iterable[Any], defaults: Mapping[str, Any]) -> None:
         self.defaults = dict(defaults)
@@ -90,10 +97,12 @@ class Optimizer(Stateful):
             if id(p) in known:
                 raise ValueError(f"a parameter of shape {list(p.shape)} is given twice")
             known.add(id(p))
-        unknown = group.keys() - self.defaults.keys() - {"params", "initial_lr"} - IMPLEMENTATION - CLIPPING
+        unknown = (
+            group.keys() - self.defaults.keys() - {"params", "initial_lr"} - IMPLEMENTATION_OPTIONS - CLIPPING_OPTIONS
+        )
         if unknown:
             raise ValueError(f"{type(self).__name__} has no {', '.join(sorted(unknown))}")
-        settings = {name: value for name, value in group.items() if name not in IMPLEMENTATION}
+        settings = {name: value for name, value in group.items() if name not in IMPLEMENTATION_OPTIONS}
         merged = {**self.defaults, **settings, "params": params}
         self.check(merged)
         self.param_groups.append(merged)
@@ -160,15 +169,15 @@ class Optimizer(Stateful):
     def _guard_settings(self, group: Group) -> None:
         """Guards the settings of a group that are constants of a program."""
         guard = current_builder().guard
-        names = [name for name in group if name not in RATES]
+        names = [name for name in group if name not in RATE_OPTIONS]
         for name in names:
             guard(_constant_part if name == self.cycles and group.get(CYCLED) else dict.get, group, name)
         guard(dict.get, group, CYCLED)
-        guard(frozenset.issuperset, frozenset((*names, *RATES, CYCLED)), group)
+        guard(frozenset.issuperset, frozenset((*names, *RATE_OPTIONS, CYCLED)), group)
 
     def _state(self, number: int, p: EagerTensor, group: Group) -> dict[str, EagerTensor]:
         """The state of a parameter for the group's present settings, made at the first use."""
-        switches = tuple([bool(v) for k, v in group.items() if k not in RATES])
+        switches = tuple([bool(v) for k, v in group.items() if k not in RATE_OPTIONS])
         known = self._needed.get(number)
         if number not in self.state or known is None or known[0] != switches:
             known = self._needed[number] = switches, self._completed(number, p, group)
@@ -247,8 +256,8 @@ class Optimizer(Stateful):
 
     def _merged(self, own: Group, loaded: Mapping[str, Any]) -> Group:
         """A group with the given numbers; other frameworks' choices between implementations are dropped."""
-        known = self.defaults.keys() | {"initial_lr", CYCLED} | CLIPPING
-        foreign = {k for k, v in loaded.items() if k not in known | IMPLEMENTATION | {"params"} and v}
+        known = self.defaults.keys() | {"initial_lr", CYCLED} | CLIPPING_OPTIONS
+        foreign = {k for k, v in loaded.items() if k not in known | IMPLEMENTATION_OPTIONS | {"params"} and v}
         if foreign:
             raise ValueError(f"{type(self).__name__} has no {', '.join(sorted(foreign))}, which the state sets")
         settings = {k: tuple(v) if isinstance(v, list) else v for k, v in loaded.items() if k in known}
@@ -275,9 +284,9 @@ class Optimizer(Stateful):
         return f"{type(self).__name__}({', '.join(map(str, numbers))})"
 
 
-def _without_choices(init: Callable[..., None]) -> Callable[..., None]:
+def _without_implementation_options(init: Callable[..., None]) -> Callable[..., None]:
     """A constructor of an optimizer that also takes choices between implementations, which change nothing."""
-    choices = IMPLEMENTATION - inspect.signature(init).parameters.keys()
+    choices = IMPLEMENTATION_OPTIONS - inspect.signature(init).parameters.keys()
 
     @functools.wraps(init)
     def made(self: Any, *args: Any, **kwargs: Any) -> None:

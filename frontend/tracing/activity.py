@@ -61,13 +61,13 @@ class Activity:
         )
 
 
-def propagate(seen: set[int], tape: Iterable[Entry]) -> None:
-    """Adds to `seen`, identities of values, every value of the tape that depends differentiably on a value in
-    `seen`.
+def propagate(active: set[int], tape: Iterable[Entry]) -> None:
+    """Adds to `active`, identities of values, every value of the tape that depends differentiably on a value in
+    `active`.
     """
     for entry in tape:
-        if _is_differentiable(entry) and any(id(v) in seen for v in entry.operands):
-            seen.update(id(r) for r in entry.results if r.dtype.is_inexact)
+        if _is_differentiable(entry) and any(id(v) in active for v in entry.operands):
+            active.update(id(r) for r in entry.results if r.dtype.is_inexact)
 
 
 def _is_differentiable(entry: Entry) -> bool:

@@ -28,8 +28,8 @@ from oneflow.frontend.core.arrays import is_array
 from oneflow.frontend.core.dispatch import as_tensor, current_builder, dispatch
 from oneflow.frontend.core.errors import OneFlowError, SourceLocation, fail
 from oneflow.frontend.core.promotion import takes_gradient
+from oneflow.frontend.core.pytree import Tree, flatten
 from oneflow.frontend.core.tensor import Tensor
-from oneflow.frontend.core.tree import Tree, flatten
 from oneflow.frontend.eager.tape import enable_grad
 from oneflow.frontend.eager.tensor import EagerTensor
 from oneflow.frontend.functional.rules import cast
@@ -179,7 +179,9 @@ def checkpoint(
         with builder.isolated_tape() as inner:
             value = fn(*args, **kwargs)
         built = {id(r) for entry in inner for r in entry.results}
-        results = tuple(v for v in (*map(_current_value, flatten(value)[0]), *builder.lasting()) if id(v) in built)
+        results = tuple(
+            v for v in (*map(_current_value, flatten(value)[0]), *builder.live_tensors()) if id(v) in built
+        )
         builder.note(Segment(tuple(inner), tuple(map(builder.read, operands)), results))
         return value
 

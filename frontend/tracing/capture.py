@@ -96,7 +96,7 @@ class Captures:
                 f"as an argument"
             )
         known = self.states.get(key := key_of(tensor)) or self._add_state(key, tensor)
-        self.guards.aliases.watch(tensor, known.outside)
+        self.guards.aliases.watch(tensor, known.tensor)
         return known
 
     def _add_state(self, key: Key, tensor: EagerTensor, value: Tensor | None = None) -> MemoryState:
@@ -306,7 +306,7 @@ class Effects:
     def sets_leaves(self) -> bool:
         """Whether gradients are set or leaves are updated."""
         return bool(self.new_gradients or self.replaced_gradients) or any(
-            s.outside.handle.leaf is not None for s in self.changed
+            s.tensor.handle.leaf is not None for s in self.changed
         )
 
     @functools.cached_property
@@ -319,12 +319,12 @@ class Effects:
         names = [f"updated.{s.argument}" for s in self.updated] + [
             f"grad.{i}" for i in range(len(self.new_gradients))
         ]
-        return [*names, *(f"passed.{number}" for number in self.mutated_numbers)]
+        return [*names, *(f"mutated.{number}" for number in self.mutated_numbers)]
 
     @functools.cached_property
-    def outside(self) -> list[EagerTensor]:
+    def updated_tensors(self) -> list[EagerTensor]:
         """The tensors that are updated."""
-        return [state.outside for state in self.updated]
+        return [state.tensor for state in self.updated]
 
     @functools.cached_property
     def cleared_leaves(self) -> list[Leaf]:

@@ -20,13 +20,13 @@ from oneflow.dialect.dtypes import DType
 from oneflow.dialect.record import Call, distribute
 from oneflow.dialect.reverse import Renamed
 from oneflow.dialect.tensor_desc import TensorDesc
-from oneflow.frontend.core.ambient import SCOPE
 from oneflow.frontend.core.arrays import to_array
 from oneflow.frontend.core.devices import Device
 from oneflow.frontend.core.dispatch import as_tensor, current_builder, dispatch_all, use_builder
 from oneflow.frontend.core.errors import fail, user_location
+from oneflow.frontend.core.pytree import Tree, flatten
+from oneflow.frontend.core.settings import SCOPE
 from oneflow.frontend.core.tensor import Tensor
-from oneflow.frontend.core.tree import Tree, flatten
 from oneflow.frontend.eager.tape import MODE
 from oneflow.frontend.eager.tensor import EagerTensor
 from oneflow.frontend.functional.rules import cast
@@ -308,9 +308,11 @@ def run_steps(step: Function, states: Sequence[Any], xs: Any, reverse: bool = Fa
 
 def _is_one_scan(length: int | None, tensors: Sequence[Tensor]) -> bool:
     builder = current_builder()
-    is_sized = length is None or (length > 0 and all(x.desc.is_static for x in tensors))
+    is_size_specialized = length is None or (length > 0 and all(x.desc.is_static for x in tensors))
     kinds = {x.dtype for x in tensors if x.dtype.is_float}
-    return isinstance(builder, TraceBuilder) and is_sized and len(kinds) == 1 and SCOPE.get().autocast is None
+    return (
+        isinstance(builder, TraceBuilder) and is_size_specialized and len(kinds) == 1 and SCOPE.get().autocast is None
+    )
 
 
 def _with_output(states: Sequence[Any]) -> tuple[Any, Any]:

@@ -10,8 +10,8 @@ from oneflow.dialect.builder import Value
 from oneflow.dialect.integer_paths import refuse_integers
 from oneflow.dialect.record import Call, Operator, no_reference, no_sbp
 from oneflow.dialect.signature import parse_signature
-from oneflow.frontend.core.ambient import SCOPE, within
-from oneflow.frontend.core.tree import flatten
+from oneflow.frontend.core.pytree import flatten
+from oneflow.frontend.core.settings import SCOPE, within
 from oneflow.frontend.eager.builder import stale_value_error
 from oneflow.frontend.eager.function import OPERANDS
 from oneflow.frontend.eager.tape import (
@@ -24,7 +24,7 @@ from oneflow.frontend.eager.tape import (
     gradients,
     leaves_of,
     no_grad,
-    nodes_behind,
+    reachable_nodes,
     record,
 )
 from oneflow.frontend.eager.tensor import BUILDER, EagerTensor
@@ -33,7 +33,7 @@ from oneflow.frontend.functional.random import get_rng_state, set_rng_state
 _CHECKPOINT = parse_signature(f"checkpoint({OPERANDS}*) -> y*")
 
 
-class PrivateLeaf(Leaf):
+class GradientInput(Leaf):
     """The leaf of an input of `flow.grad`, at a nesting level of such calls; its gradient is not read."""
 
     __slots__ = ("level",)
@@ -67,7 +67,7 @@ def own(tensor: EagerTensor) -> EagerTensor:
         with enable_grad():
             record(BUILDER.registry["depend"], {"in": outside, "depend_tensor": outside}, {}, [inside])
     else:
-        inside.leaf = PrivateLeaf(level())
+        inside.leaf = GradientInput(level())
     return EagerTensor(inside)
 
 
@@ -81,7 +81,7 @@ def pull_back(seeds: Sequence[tuple[Any, Any]], wrt: Sequence[EagerTensor]) -> l
         g for _, g in gradients(BUILDER, pairs, lambda _: wanted, retain_graph=True, create_graph=True)
     ]
     if None in found_gradients:
-        calls = [node.call(BUILDER) for node in nodes_behind([v for v, _ in pairs])]
+        calls = [node.call(BUILDER) for node in reachable_nodes([v for v, _ in pairs])]
         refuse_integers(calls, pairs, wanted, found_gradients)
     return [None if g is None else EagerTensor(g) for g in found_gradients]
 
@@ -94,8 +94,8 @@ def released(value: Any, depth: int) -> Any:
 
 def _released(tensor: EagerTensor, depth: int) -> EagerTensor:
     root = tensor.variable
-    leaves = [v.leaf for v in leaves_of(nodes_behind([root]), [root])]
-    private = all(isinstance(leaf, PrivateLeaf) and leaf.level >= depth for leaf in leaves)
+    leaves = [v.leaf for v in leaves_of(reachable_nodes([root]), [root])]
+    private = all(isinstance(leaf, GradientInput) and leaf.level >= depth for leaf in leaves)
     return EagerTensor(root.alias()) if private else tensor
 
 
@@ -132,7 +132,7 @@ def recomputed(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         pairs = [(v, s) for v, s in zip(recomputed_results, seeds, strict=True) if s is not None and v.requires_grad]
         grads = gradients(
             BUILDER, pairs, lambda _: list(inputs.values()), retain_graph=True, create_graph=differentiable,
-            seen=lambda value, grad: grad if id(value) in inputs else apply_hooks(value, grad),
+            finalize=lambda value, grad: grad if id(value) in inputs else apply_hooks(value, grad),
         )  # fmt: skip
         return [g for _, g in grads]
 
@@ -144,17 +144,17 @@ def recomputed(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
 def _between(roots: Sequence[Variable], inputs: dict[int, Variable]) -> list[Node]:
     """The nodes behind `roots` that are not behind the inputs."""
-    outside = {node.number for node in nodes_behind(list(inputs.values()))}
-    return [node for node in nodes_behind(roots) if node.number not in outside]
+    input_nodes = {node.number for node in reachable_nodes(list(inputs.values()))}
+    return [node for node in reachable_nodes(roots) if node.number not in input_nodes]
 
 
-def _read(passed: Sequence[Variable], nodes: Sequence[Node]) -> list[Variable]:
-    """The variables that `nodes` read from outside and those that were passed, without those that the nodes
+def _read(arguments: Sequence[Variable], nodes: Sequence[Node]) -> list[Variable]:
+    """The variables that `nodes` read, and the arguments, without those that the nodes
     themselves updated.
     """
     own_nodes = {node.number for node in nodes}
     sources = [v for node in nodes for v in node.sources() if v.node is None or v.node.number not in own_nodes]
-    variables = {id(v): v for v in (*passed, *sources)}
+    variables = {id(v): v for v in (*arguments, *sources)}
     for variable in variables.values():
         variable.shared_memory()
     return [v for v in variables.values() if not v.is_stale]

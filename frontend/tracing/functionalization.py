@@ -98,7 +98,7 @@ class Functionalization:
 
     def _assign_to_base(self, view: TracedView, value: Tensor, writer: str) -> None:
         base, builder = view.operands[0], self._builder
-        if MODE.recording and not view.recorded and builder.flows_to(value):
+        if MODE.recording and not view.recorded and builder.receives_gradient(value):
             raise fail(
                 f"{writer} would connect a gradient to a view that was made by detach() or within flow.no_grad(); "
                 "update the tensor that it is of, as in x[0] = value"

@@ -60,9 +60,9 @@ class MemoryState:
     """
 
     def __init__(
-        self, outside: EagerTensor, argument: int, made: Tensor, key: Key, overlapping: Sequence[MemoryState] = ()
+        self, tensor: EagerTensor, argument: int, made: Tensor, key: Key, overlapping: Sequence[MemoryState] = ()
     ) -> None:
-        self.outside, self.argument = outside, argument
+        self.tensor, self.argument = tensor, argument
         self.region, self.gradient_family = key
         self.input = self.current = made
         self.views: dict[Leaf, Tensor] = {}
@@ -135,7 +135,7 @@ def changed_states(states: Iterable[MemoryState]) -> list[MemoryState]:
     """The states that get another value, without those whose elements are all part of other changed states."""
     changed = [s for s in states if s.last_update and s.current.handle != s.input.handle]
     kept: set[MemoryState] = set()
-    for state in sorted(changed, key=lambda s: (-s.region.size, s.outside.is_view)):
+    for state in sorted(changed, key=lambda s: (-s.region.size, s.tensor.is_view)):
         if not any(s in kept and s.region.covers(state.region) for s in state.overlapping):
             kept.add(state)
     return [s for s in changed if s in kept]

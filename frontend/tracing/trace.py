@@ -30,9 +30,9 @@ from oneflow.frontend.core.dispatch import Stateful, TensorBuilder, as_tensor, u
 from oneflow.frontend.core.errors import SourceLocation, TraceError, fail, user_location
 from oneflow.frontend.core.hooks import Hooks
 from oneflow.frontend.core.layouts import PlacementCollector, annotate
+from oneflow.frontend.core.pytree import flatten
 from oneflow.frontend.core.spec import TensorSpec
 from oneflow.frontend.core.tensor import Tensor
-from oneflow.frontend.core.tree import flatten
 from oneflow.frontend.eager.tape import MODE, Leaf, set_grad_enabled
 from oneflow.frontend.eager.tensor import EagerTensor
 from oneflow.frontend.tracing.activity import Activity, propagate
@@ -155,7 +155,7 @@ class TraceBuilder(IRBuilder, TensorBuilder):
             )
         return final
 
-    def lasting(self) -> list[Tensor]:
+    def live_tensors(self) -> list[Tensor]:
         """The current values of updated tensors and of views, which the function may read later."""
         return [*(state.current for state in self.captures.states.values()), *self.functionalization.values()]
 
@@ -237,7 +237,7 @@ class TraceBuilder(IRBuilder, TensorBuilder):
         """Guards the program on objects in nested dicts."""
         self.captures.guards.add_items(owner, name, keys)
 
-    def at_end(self, restore: Callable[[], None]) -> None:
+    def on_trace_end(self, restore: Callable[[], None]) -> None:
         """Has `restore` called when the trace ends."""
         self.ending.callback(restore)
 
@@ -296,12 +296,12 @@ class TraceBuilder(IRBuilder, TensorBuilder):
         inside = self.give(self.read(tensor))
         return Tensor(self, inside.handle, inside.desc)
 
-    def flows_to(self, tensor: Tensor) -> bool:
+    def receives_gradient(self, tensor: Tensor) -> bool:
         """Whether a gradient that is asked for may flow to a tensor."""
-        seen = {id(v) for v in (*self.owned, *(v for v, _ in self.captures.leaves))}
+        active = {id(v) for v in (*self.owned, *(v for v, _ in self.captures.leaves))}
         for tape in (self.leaf_tape, *self.tapes):
-            propagate(seen, tape)
-        return id(self.read(tensor)) in seen
+            propagate(active, tape)
+        return id(self.read(tensor)) in active
 
     def _seed(self, result: Tensor, weight: Any) -> Value:
         if weight is not None:

@@ -10,7 +10,7 @@ from typing import Any
 from oneflow.dialect._mlir import ir
 from oneflow.frontend.core.devices import Device
 from oneflow.frontend.core.layouts import ProgramPlacements
-from oneflow.frontend.core.tree import Tree
+from oneflow.frontend.core.pytree import Tree
 from oneflow.frontend.tracing.activity import Activity
 from oneflow.frontend.tracing.capture import Effects, RuntimeNumber
 from oneflow.frontend.tracing.guards import Guards

@@ -7,7 +7,7 @@ SOURCE, PLAN = "oneflow.triton", "oneflow.plan"
 #: The attribute of a kernel that runs on the host: its program, and the reason.
 HOST = "oneflow.host"
 #: The attribute with the candidates of a kernel.
-CHOICES = "oneflow.choices"
+TUNING_CANDIDATES = "oneflow.tuning_candidates"
 #: Which operations may be the epilogue of a product: the option `epilogue` of `oneflow-form-kernels`.
 EPILOGUE = 2
 

@@ -30,7 +30,7 @@ ND_SBP, SHAPE = nd_sbp.ND_SBP, "oneflow.logical_shape"
 IN, OUT = nd_sbp.IN, nd_sbp.OUT
 JOINED = "oneflow.joined"
 #: Limits of a mesh; signatures and paths between layouts are enumerated over its axes.
-MOST_DEVICES, MOST_AXES = 1 << 16, 4
+MAX_DEVICES, MAX_AXES = 1 << 16, 4
 ARGUMENTS, RESULTS = "arg_attrs", "res_attrs"
 #: The operations that state a layout of a tensor; `parallel_cast` does on a mesh of one axis.
 PLAIN_CAST = "oneflow.parallel_cast"
@@ -59,8 +59,8 @@ def check_mesh(mesh: Mesh, text: str) -> Mesh:
     """
     if not mesh or min(mesh) < 1:
         raise PassError(f"expected a mesh of positive sizes such as array<i64: 2, 2>, got {text}")
-    if devices(mesh) > MOST_DEVICES or len(mesh) > MOST_AXES:
-        raise PassError(f"expected a mesh of at most {MOST_DEVICES} devices and {MOST_AXES} axes, got {text}")
+    if devices(mesh) > MAX_DEVICES or len(mesh) > MAX_AXES:
+        raise PassError(f"expected a mesh of at most {MAX_DEVICES} devices and {MAX_AXES} axes, got {text}")
     return mesh
 
 

@@ -26,9 +26,9 @@ from oneflow.passes.sbp.elimination import choose_by_elimination
 from oneflow.passes.sbp.graph import Graph, Node, Tensor
 
 #: The most variables for transfers in a program that the solver accepts.
-MOST_MOVES = 20_000
+MAX_MOVES = 20_000
 #: The least time, in seconds, for computing the costs that elimination needs.
-LEAST = 2.0
+MIN_COST_SECONDS = 2.0
 #: The relative rounding error of the solver's cost.
 TINY = 1e-9
 
@@ -76,14 +76,13 @@ def choose_cheapest(graph: Graph, costs: Costs, greedy: Choice, seconds: float) 
         graph: the nodes with their candidates.
         costs: the cost model.
         greedy: a choice to fall back to: the result is never worse.
-        seconds: how long the solver may search; then the best choice so far is taken. Costs of
-            transfers are computed for at most as long, or `LEAST` seconds; where that does not do, the greedy choice
-            is taken.
+        seconds: how long the solver may search; then the best choice so far is taken. Costs of transfers are computed
+            for at most as long, or `MIN_COST_SECONDS` seconds; where that does not do, the greedy choice is taken.
     """
     start = dict(greedy) if costs.fits(graph, greedy) else None
     if not graph.nodes:
         return start
-    costs.until = time.process_time() + max(seconds, LEAST)
+    costs.until = time.process_time() + max(seconds, MIN_COST_SECONDS)
     try:
         solution = _solved(graph, costs, seconds)
         if solution is None or not costs.fits(graph, solution):
@@ -101,7 +100,7 @@ def choose_cheapest(graph: Graph, costs: Costs, greedy: Choice, seconds: float) 
 
 def _solved(graph: Graph, costs: Costs, seconds: float) -> dict[Node, NdSignature] | None:
     """The solver's choices; None where the program is too large for the solver, or SciPy is not installed."""
-    if _count_moves(graph) > MOST_MOVES:
+    if _count_moves(graph) > MAX_MOVES:
         return None
     try:
         return _solve(graph, costs, seconds)

@@ -29,11 +29,11 @@ from oneflow.passes.structure import Function, Structure
 Solve = Callable[[Function], tuple[Graph, Choice]]
 Write = Callable[[Function, Graph, Choice], None]
 #: How many signatures are found for one operator, for operands in different layouts.
-MOST_SIGNATURES = 3
+MAX_SIGNATURES = 3
 
 
 @dataclass(frozen=True)
-class Running:
+class BodyOperator:
     """How an operator runs its bodies.
 
     Attributes:
@@ -52,7 +52,7 @@ class Running:
     whole: NdSbp
 
     @classmethod
-    def of(cls, node: Node, registry: Registry, whole: NdSbp) -> Running:
+    def of(cls, node: Node, registry: Registry, whole: NdSbp) -> BodyOperator:
         """How the operator of a node runs its bodies."""
         descs = iter([t.desc for t in node.inputs])
         record = dialect.record_of(node.op, registry)
@@ -109,7 +109,7 @@ class Running:
 
 
 @dataclass(frozen=True)
-class Found:
+class BodySignature:
     """A signature of an operator with bodies, and of all steps: the multiply-adds, the microseconds of transfers, and
     the cost with computation.
     """
@@ -121,7 +121,7 @@ class Found:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class BodyLayouts:
     """What inference of a body for arguments in some layouts gives.
 
     Attributes:
@@ -151,7 +151,7 @@ class Bodies:
         self.structure, self.reader, self.costs = structure, reader, costs
         self.solve, self.write = solve, write
         self._whole = broadcast(reader.mesh)
-        self._known: dict[Any, Found] = {}
+        self._known: dict[Any, BodySignature] = {}
         self._written: dict[Any, str] = {}
 
     def offer(self, graph: Graph, choice: Choice, replaces: bool) -> bool:
@@ -162,7 +162,7 @@ class Bodies:
         for node in _with_bodies(graph):
             stated, choices = notes.read_operation(node.op, notes.IN), node.choices
             layouts = tuple(stated or (_produced(t, choice) for t in node.inputs))
-            if layouts not in choices.found and len(choices.found) < MOST_SIGNATURES:
+            if layouts not in choices.found and len(choices.found) < MAX_SIGNATURES:
                 found = self._find(node, layouts, stated is not None)
                 rest = [] if replaces or stated else choices.signatures
                 choices.signatures[:] = list(dict.fromkeys([found.signature, *rest]))
@@ -171,15 +171,15 @@ class Bodies:
                 return True
         return False
 
-    def _find(self, node: Node, layouts: tuple[NdSbp, ...], stated: bool) -> Found:
+    def _find(self, node: Node, layouts: tuple[NdSbp, ...], stated: bool) -> BodySignature:
         """The signature of an operator for operands in these layouts."""
         key = (node.op.name, *(t.desc for t in node.inputs), *node.op.attributes.items(), layouts)
         if key not in self._known:
-            running = Running.of(node, self.reader.registry, self._whole)
+            running = BodyOperator.of(node, self.reader.registry, self._whole)
             self._known[key] = self._cheapest(node, running, layouts, stated)
         return self._known[key]
 
-    def _cheapest(self, node: Node, running: Running, layouts: Sequence[NdSbp], stated: bool) -> Found:
+    def _cheapest(self, node: Node, running: BodyOperator, layouts: Sequence[NdSbp], stated: bool) -> BodySignature:
         """The cheapest fixed point from the layouts of operands; those that the program states do not change.
 
         Repeated states, such as zeros, may begin split as other arguments are, or as the partial sums that steps add
@@ -193,13 +193,13 @@ class Bodies:
         for start in starts if not stated else ():
             found.append(self._settle(node, running, self._begun(running, arrived, start), False)[0])
 
-        def cost(one: Found) -> float:
+        def cost(one: BodySignature) -> float:
             sides = zip(node.inputs, layouts, one.signature.inputs, strict=True)
             return one.cost + sum(self.costs.transfer(*move) for move in sides if move[1] != move[2])
 
         return min(found, key=cost)
 
-    def _begun(self, running: Running, arguments: Sequence[NdSbp], start: Sequence[NdSbp | None]) -> list[NdSbp]:
+    def _begun(self, running: BodyOperator, arguments: Sequence[NdSbp], start: Sequence[NdSbp | None]) -> list[NdSbp]:
         """The arguments with repeated states in the layouts `start`, where they can have them."""
 
         def begin(desc: TensorDesc, old: NdSbp, nd: NdSbp | None) -> NdSbp:
@@ -211,8 +211,8 @@ class Bodies:
         return [*(begin(*state) for state in states), *arguments[running.states :]]
 
     def _settle(
-        self, node: Node, running: Running, start: Sequence[NdSbp], stated: bool
-    ) -> tuple[Found, Sequence[Outcome]]:
+        self, node: Node, running: BodyOperator, start: Sequence[NdSbp], stated: bool
+    ) -> tuple[BodySignature, Sequence[BodyLayouts]]:
         """The fixed point from arguments in these layouts, and what the bodies do there."""
         arguments = list(start)
         tries = Counter(dict.fromkeys(range(len(arguments)), 2) if stated else {})
@@ -225,9 +225,11 @@ class Bodies:
             given = [self._nearer(*row) for row in zip(descs, *(o.given for o in outcomes), strict=True)]
         signature = NdSignature(running.operands(arguments), running.results(arguments, given))
         sums = (sum(getattr(o, name) for o in outcomes) for name in ("work", "moved", "cost"))
-        return Found(signature, *(running.steps * n for n in sums)), outcomes
+        return BodySignature(signature, *(running.steps * n for n in sums)), outcomes
 
-    def _move(self, states: int, arguments: list[NdSbp], outcomes: Sequence[Outcome], tries: Counter[int]) -> bool:
+    def _move(
+        self, states: int, arguments: list[NdSbp], outcomes: Sequence[BodyLayouts], tries: Counter[int]
+    ) -> bool:
         """Changes the layouts of arguments that every step of a loop would move; whether there were any.
 
         A state is first passed on as the body gives it, and if that does not settle it is repeated.
@@ -249,7 +251,7 @@ class Bodies:
         there, back = (self.costs.boxing.cost(*pair, shape, width) for pair in ((one, other), (other, one)))
         return other if there < back else one
 
-    def _try(self, node: Node, running: Running, name: str, arguments: Sequence[NdSbp]) -> Outcome:
+    def _try(self, node: Node, running: BodyOperator, name: str, arguments: Sequence[NdSbp]) -> BodyLayouts:
         """What a body does for arguments in these layouts."""
         function = self._copy(node, running.symbols[name], arguments)
         try:
@@ -258,7 +260,7 @@ class Bodies:
         finally:
             function.op.erase()
 
-    def _outcome(self, function: Function, graph: Graph, choice: Choice, kept: Sequence[NdSbp]) -> Outcome:
+    def _outcome(self, function: Function, graph: Graph, choice: Choice, kept: Sequence[NdSbp]) -> BodyLayouts:
         """What was chosen for a body whose first results are to have the layouts `kept`."""
         returned = [n for n in graph.nodes if n.role == "result"]
         given = [_without_maxima(_produced(n.inputs[0], choice)) for n in returned]
@@ -270,12 +272,12 @@ class Bodies:
         moved += sum(n.choices.moved.get(choice[n], 0.0) for n in graph.nodes)
         work, cost = sum(n.choices.work for n in graph.nodes), self.costs.total(graph, choice)
         added = [_partial_addend(n.inputs[0], choice) for n in returned]
-        return Outcome(given, added, wanted, work, moved, cost)
+        return BodyLayouts(given, added, wanted, work, moved, cost)
 
     def write_bodies(self, graph: Graph, choice: Choice) -> None:
         """Infers the bodies of a function's operators as their signatures say. The operators name copies."""
         for node in _with_bodies(graph):
-            running = Running.of(node, self.reader.registry, self._whole)
+            running = BodyOperator.of(node, self.reader.registry, self._whole)
             arguments = running.arguments(choice[node].inputs)
             for name, symbol in running.symbols.items():
                 copy = self._write_body(node, symbol, arguments, running.given(name, choice[node]))

@@ -14,7 +14,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from oneflow.dialect.nd_sbp import Mesh, NdSbp, cut_region, format_nd_sbp, splits
+from oneflow.dialect.nd_sbp import Mesh, NdSbp, format_nd_sbp, region_at, splits
 from oneflow.dialect.sbp import B, P, S, Sbp
 
 #: The names of steps, by source and target kind.
@@ -173,7 +173,7 @@ def _overlap(sizes: tuple[int, ...], mesh: Mesh, source: NdSbp, target: NdSbp) -
     """The elements of a tensor that all ranks of a mesh need, and the elements among these that the ranks have."""
     needed = common = 0
     for at in itertools.product(*map(range, mesh)):
-        have, need = (cut_region(sizes, nd, mesh, at) for nd in (source, target))
+        have, need = (region_at(sizes, nd, mesh, at) for nd in (source, target))
         both = (min(a + m, b + n) - max(a, b) for (a, m), (b, n) in zip(have, need, strict=True))
         needed += math.prod(n for _, n in need)
         common += math.prod(max(c, 0) for c in both)

@@ -152,7 +152,7 @@ _RULES: dict[str, Callable[[Builder, Value, RankStep], Value]] = {
 
 
 @dataclass(frozen=True)
-class Crossing:
+class TensorTransfer:
     """The transfer of a tensor of logical `shape` from one placement to another."""
 
     shape: tuple[int, ...]
@@ -213,7 +213,7 @@ def collectives_of(module: ir.Module | ir.Operation, registry: Registry) -> list
 
 
 def check_same_collectives(modules: Sequence[ir.Module | ir.Operation], registry: Registry, mesh: Mesh) -> None:
-    """Checks that the programs of a mesh, in the order of ranks, meet at the same collectives in the same order.
+    """Checks that the programs of a mesh, in the order of ranks, issue the same collectives in the same order.
 
     Members of one group agree in all attributes but the index, and in element types; others may differ in sizes.
 
@@ -226,7 +226,7 @@ def check_same_collectives(modules: Sequence[ir.Module | ir.Operation], registry
         waiting = [p[n] if n < len(p) else None for n, p in zip(at, programs, strict=True)]
         met = next((g for r in range(len(waiting)) if (g := _matching_members(waiting, r, mesh))), None)
         if met is None:
-            _fail_to_meet(programs, at, mesh)
+            _fail_mismatch(programs, at, mesh)
             return
         for rank in met:
             _check_agreement(at[rank], (met[0], waiting[met[0]]), (rank, waiting[rank]))
@@ -245,10 +245,14 @@ def _matching_members(waiting: Sequence[ir.Operation | None], rank: int, mesh: M
     if op is None:
         return None
     members = members_of(op, rank, mesh)
-    return members if all((o := waiting[m]) is not None and meeting(o) == meeting(op) for m in members) else None
+    return (
+        members
+        if all((o := waiting[m]) is not None and collective_text(o) == collective_text(op) for m in members)
+        else None
+    )
 
 
-def _fail_to_meet(programs: Sequence[Sequence[ir.Operation]], at: Sequence[int], mesh: Mesh) -> None:
+def _fail_mismatch(programs: Sequence[Sequence[ir.Operation]], at: Sequence[int], mesh: Mesh) -> None:
     """Raises the error that names the waiting ranks.
 
     Raises:
@@ -261,12 +265,13 @@ def _fail_to_meet(programs: Sequence[Sequence[ir.Operation]], at: Sequence[int],
         if there is None:
             raise PassError(
                 f"expected all ranks to issue the same collectives, got {len(programs[rank])} on rank {rank}"
-                f" and {len(programs[other])} on rank {other}: rank {rank} waits at {meeting(op)}",
+                f" and {len(programs[other])} on rank {other}: rank {rank} waits at {collective_text(op)}",
                 op.location,
             )
-        if meeting(there) != meeting(op):
+        if collective_text(there) != collective_text(op):
             raise PassError(
-                f"collective {at[rank]}: rank {rank} issues {meeting(op)}, but rank {other} issues {meeting(there)}",
+                f"collective {at[rank]}: rank {rank} issues {collective_text(op)}, "
+                f"but rank {other} issues {collective_text(there)}",
                 op.location,
             )
 
@@ -290,7 +295,7 @@ def _agreed_attributes(op: ir.Operation) -> dict[str, str]:
     return stated | {"element type": element, "number of tensors": str(len(op.operands))}
 
 
-def meeting(op: ir.Operation) -> str:
+def collective_text(op: ir.Operation) -> str:
     """The collective and its group as text, equal on all members."""
     if "ranks" in op.attributes:
         return f"{op.name} between ranks {list(op.attributes['ranks'])}"

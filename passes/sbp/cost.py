@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 from oneflow.dialect.nd_sbp import Mesh, NdSbp, NdSignature, devices
 from oneflow.passes.sbp.boxing import SEND_RECV, WAITS, Boxing
-from oneflow.passes.sbp.crossing import Crossing
 from oneflow.passes.sbp.graph import Graph, Node, Tensor
+from oneflow.passes.sbp.placement_transfer import PlacementTransfer
 
 Choice = Mapping[Node, NdSignature]
 
@@ -52,7 +52,7 @@ class Costs:
     boxing: Boxing
     until: float = math.inf
     _transfers: dict[tuple[NdSbp, NdSbp, tuple[int, ...], int], float] = field(default_factory=dict)
-    _crossings: dict[tuple[Crossing, tuple[int, ...], NdSbp], int] = field(default_factory=dict)
+    _placement_transfers: dict[tuple[PlacementTransfer, tuple[int, ...], NdSbp], int] = field(default_factory=dict)
 
     def transfer(self, tensor: Tensor, source: NdSbp, target: NdSbp) -> float:
         """The time of a tensor's transfer from one layout to another, in microseconds.
@@ -79,20 +79,20 @@ class Costs:
 
     def bytes_sent(self, node: Node, signature: NdSignature) -> int:
         """The bytes that a node sends to another placement, summed over the receiving ranks."""
-        if node.crossing is None:
+        if node.placement_transfer is None:
             return 0
         (tensor,), (layout,) = node.inputs, signature.inputs
-        key = (node.crossing, tensor.shape, layout)
-        if key not in self._crossings:
-            self._crossings[key] = node.crossing.elements(tensor.shape, layout)
-        return self._crossings[key] * max(tensor.width, 1)
+        key = (node.placement_transfer, tensor.shape, layout)
+        if key not in self._placement_transfers:
+            self._placement_transfers[key] = node.placement_transfer.elements(tensor.shape, layout)
+        return self._placement_transfers[key] * max(tensor.width, 1)
 
     def send_time(self, node: Node, signature: NdSignature) -> float:
         """The time in microseconds of the transfers that `bytes_sent` counts."""
         moved = self.bytes_sent(node, signature)
-        if node.crossing is None or not moved:
+        if node.placement_transfer is None or not moved:
             return 0.0
-        received = moved / len(node.crossing.target.members)
+        received = moved / len(node.placement_transfer.target.members)
         return WAITS[SEND_RECV] * self.machine.latency + received / (self.machine.bandwidth * 1e3)
 
     def node_cost(self, node: Node, signature: NdSignature) -> float:

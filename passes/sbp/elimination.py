@@ -21,9 +21,9 @@ from oneflow.passes.sbp.cost import Choice, Costs
 from oneflow.passes.sbp.graph import Graph, Node, Tensor
 
 Table = np.ndarray
-PASSES = 3
+SWEEPS = 3
 #: How the price of a byte of memory rises until the tensors fit: microseconds per byte.
-PRICES = (0.0, *(1e-7 * 4.0**k for k in range(12)))
+MEMORY_PRICES = (0.0, *(1e-7 * 4.0**k for k in range(12)))
 
 
 def choose_by_elimination(graph: Graph, costs: Costs, start: Choice) -> dict[Node, NdSignature] | None:
@@ -35,7 +35,7 @@ def choose_by_elimination(graph: Graph, costs: Costs, start: Choice) -> dict[Nod
         start: an initial choice; the result is never worse if the initial choice fits.
     """
     fitting = [dict(start)] if costs.fits(graph, start) else []
-    for price in PRICES if costs.machine.memory else PRICES[:1]:
+    for price in MEMORY_PRICES if costs.machine.memory else MEMORY_PRICES[:1]:
         passes = list(_passes(graph, costs, start, price))
         fitting += [c for c in passes if costs.fits(graph, c)]
         if any(costs.fits(graph, c) for c in passes):
@@ -49,7 +49,7 @@ def _passes(graph: Graph, costs: Costs, start: Choice, price: float) -> Iterator
     present: Choice = {n: s if s in n.choices.signatures else n.choices.signatures[-1] for n, s in start.items()}
     for first in (_full_share, _equal_share):
         known, shares = present, first
-        for _ in range(PASSES):
+        for _ in range(SWEEPS):
             chosen = _Elimination(graph, tables, known, shares).run()
             yield chosen
             if chosen == known:

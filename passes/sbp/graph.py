@@ -18,12 +18,12 @@ from oneflow.dialect.tensor_desc import TensorDesc, count, from_mlir
 from oneflow.passes.base import PassError
 from oneflow.passes.sbp import annotations as notes
 from oneflow.passes.sbp.candidates import nd_signatures, value_layouts
-from oneflow.passes.sbp.crossing import Crossing
+from oneflow.passes.sbp.placement_transfer import PlacementTransfer
 from oneflow.passes.sbp.submeshes import WHOLE, Submeshes, crosses, placement_of, placements_of
 from oneflow.passes.structure import Function
 from oneflow.passes.walk import gather
 
-NOTHING: Mapping[str, Any] = {}
+EMPTY: Mapping[str, Any] = {}
 
 
 @dataclass(eq=False)
@@ -58,7 +58,7 @@ def width_of(desc: TensorDesc) -> int:
 
 
 @dataclass(eq=False)
-class Choices:
+class NodeCandidates:
     """The data that nodes of equal calls share: the signatures, and the multiply-adds of the logical call.
 
     An operator with bodies has its own: `found` are the signatures for operands in some layouts, and `moved` the
@@ -76,16 +76,16 @@ class Node:
     """An operator, an argument (`role` "argument"), a returned value ("result"), or other code ("fixed").
 
     A tensor that moves to another placement has a node with the role "sent" in the graph of its source, which has the
-    `crossing`, and one with the role "received" in the graph of the target.
+    `placement_transfer`, and one with the role "received" in the graph of the target.
     """
 
     op: ir.Operation
     role: str
     inputs: list[Tensor]
-    choices: Choices
+    choices: NodeCandidates
     outputs: list[Tensor] = field(default_factory=list)
     constrained: bool = False
-    crossing: Crossing | None = None
+    placement_transfer: PlacementTransfer | None = None
 
     @property
     def name(self) -> str:
@@ -141,7 +141,7 @@ def static_desc(value: ir.Value) -> TensorDesc | None:
 
 
 class GraphReader:
-    """Reads functions into graphs; equal calls get the same `Choices`.
+    """Reads functions into graphs; equal calls get the same `NodeCandidates`.
 
     Of a program with several placements, `submeshes`, the graphs of the placement `place` are read.
     """
@@ -150,14 +150,14 @@ class GraphReader:
         self,
         mesh: Mesh,
         registry: Registry,
-        functions: Mapping[str, ir.Operation] = NOTHING,
-        submeshes: Submeshes = NOTHING,
+        functions: Mapping[str, ir.Operation] = EMPTY,
+        submeshes: Submeshes = EMPTY,
         place: str = WHOLE,
     ) -> None:
         self.mesh, self.registry, self.functions = mesh, registry, functions
         self.submeshes, self.place = submeshes, place
-        self._choices: dict[Any, tuple[Call, Choices]] = {}
-        self._layout_choices: dict[Any, Choices] = {}
+        self._choices: dict[Any, tuple[Call, NodeCandidates]] = {}
+        self._layout_choices: dict[Any, NodeCandidates] = {}
         self._repeated = broadcast(mesh)
 
     def read(self, function: Function) -> Graph:
@@ -189,13 +189,13 @@ class GraphReader:
         if nd is not None:
             notes.expect_layout(nd, desc, self.mesh, what, op.location)
 
-    def _value_choices(self, desc: TensorDesc, nd: NdSbp | None, produced: bool) -> Choices:
+    def _value_choices(self, desc: TensorDesc, nd: NdSbp | None, produced: bool) -> NodeCandidates:
         """Signatures of a node with one tensor, a result or an operand."""
         key = (desc, nd, produced)
         if key not in self._layout_choices:
             layouts = value_layouts(desc, self.mesh) if nd is None else [nd]
             signatures = [NdSignature((), (o,)) if produced else NdSignature((o,), ()) for o in layouts]
-            self._layout_choices[key] = Choices(signatures)
+            self._layout_choices[key] = NodeCandidates(signatures)
         return self._layout_choices[key]
 
     def _visit(self, graph: Graph, function: Function, op: ir.Operation) -> None:
@@ -203,7 +203,7 @@ class GraphReader:
         if name == "func.return":
             self._visit_return(graph, function, op)
         elif crosses(op):
-            self._visit_crossing(graph, op)
+            self._visit_placement_transfer(graph, op)
         elif placement_of(op) != self.place:
             return
         elif name == notes.PARALLEL_CAST:
@@ -221,7 +221,7 @@ class GraphReader:
         source, result = op.operands[0], from_mlir(op.results[0].type)
         return source in graph.tensors and result is not None and graph.tensors[source].desc.refines(result)
 
-    def _visit_crossing(self, graph: Graph, op: ir.Operation) -> None:
+    def _visit_placement_transfer(self, graph: Graph, op: ir.Operation) -> None:
         """A cast to another placement: a sink of the source's graph and a source of the target's."""
         tensor, target = graph.tensors.get(op.operands[0]), self.submeshes[placement_of(op)]
         desc, nd = static_desc(op.results[0]), cast_layout(op, self.registry)
@@ -229,7 +229,15 @@ class GraphReader:
         notes.expect_layout(nd, desc, target.mesh, op.name, op.location)
         if tensor is not None:
             choices = self._value_choices(tensor.desc, None, False)
-            graph.add(Node(op, "sent", [tensor], choices, crossing=Crossing(self.submeshes[self.place], target, nd)))
+            graph.add(
+                Node(
+                    op,
+                    "sent",
+                    [tensor],
+                    choices,
+                    placement_transfer=PlacementTransfer(self.submeshes[self.place], target, nd),
+                )
+            )
         if placement_of(op) == self.place:
             choices = self._value_choices(desc, nd, True)
             graph.add(Node(op, "received", [], choices, constrained=True), [op.results[0]], [desc])
@@ -237,7 +245,7 @@ class GraphReader:
     def _visit_parallel_cast(self, graph: Graph, op: ir.Operation) -> None:
         tensor, nd = graph.tensor(op, 0), cast_layout(op, self.registry)
         self._check(nd, tensor.desc, op.name, op)
-        node = Node(op, "operator", [tensor], Choices([NdSignature((nd,), (nd,))]), constrained=True)
+        node = Node(op, "operator", [tensor], NodeCandidates([NdSignature((nd,), (nd,))]), constrained=True)
         graph.add(node, [op.results[0]], [tensor.desc])
 
     def _visit_operator(self, graph: Graph, op: ir.Operation) -> None:
@@ -247,11 +255,11 @@ class GraphReader:
             self._choices[key] = self._candidates(op, inputs)
         call, choices = self._choices[key]
         if dialect.named_functions(op):
-            choices = Choices(list(choices.signatures), choices.work)
+            choices = NodeCandidates(list(choices.signatures), choices.work)
         constrained = notes.IN in op.attributes or notes.OUT in op.attributes
         graph.add(Node(op, "operator", inputs, choices, constrained=constrained), list(op.results), call.results)
 
-    def _candidates(self, op: ir.Operation, inputs: Sequence[Tensor]) -> tuple[Call, Choices]:
+    def _candidates(self, op: ir.Operation, inputs: Sequence[Tensor]) -> tuple[Call, NodeCandidates]:
         record = dialect.record_of(op, self.registry)
         if "one-process" in record.traits and devices(self.mesh) > 1:
             raise PassError(
@@ -264,7 +272,7 @@ class GraphReader:
             signatures, work = nd_signatures(call, self.mesh), work_of(call)
         except OperatorError as error:
             raise PassError(dialect.message_of(op, error), op.location) from None
-        return call, Choices(self._constrain(op, call, signatures), work)
+        return call, NodeCandidates(self._constrain(op, call, signatures), work)
 
     @staticmethod
     def _constrain(op: ir.Operation, call: Call, signatures: list[NdSignature]) -> list[NdSignature]:
@@ -303,7 +311,7 @@ class GraphReader:
         if layouts is None:
             layouts = NdSignature((self._repeated,) * len(inputs), (self._repeated,) * len(outputs))
         if inputs or outputs:
-            node = Node(op, "fixed", inputs, Choices([layouts]), constrained=True)
+            node = Node(op, "fixed", inputs, NodeCandidates([layouts]), constrained=True)
             graph.add(node, [v for v, _ in outputs], [d for _, d in outputs])
         self._add_block_arguments(graph, op)
 
@@ -312,7 +320,7 @@ class GraphReader:
         for value in block_arguments(op, skipped):
             desc = static_desc(value)
             if desc is not None:
-                replicated = Choices([NdSignature((), (self._repeated,))])
+                replicated = NodeCandidates([NdSignature((), (self._repeated,))])
                 graph.add(Node(op, "fixed", [], replicated, constrained=True), [value], [desc])
 
     def _call_layouts(self, op: ir.Operation) -> NdSignature | None:

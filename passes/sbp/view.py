@@ -108,7 +108,7 @@ def _totals(drawing: Drawing) -> str:
         for step in boxing.path(produced, wanted, tensor.shape, tensor.width):
             times[step.kind] += 1
             moved[step.kind] += step.bytes
-    for node in (n for n in drawing.graph.nodes if n.crossing is not None):
+    for node in (n for n in drawing.graph.nodes if n.placement_transfer is not None):
         times[BETWEEN] += 1
         moved[BETWEEN] += drawing.costs.bytes_sent(node, choice[node])
     rows = "".join(f"<tr><td>{k}</td><td>{n}</td><td>{moved[k]:,}</td></tr>" for k, n in sorted(times.items()))

@@ -10,7 +10,7 @@ from oneflow.dialect.external import ExternalKernel, as_array, python_kernel
 from oneflow.dialect.nd_sbp import Mesh, group
 from oneflow.dialect.record import Call
 from oneflow.runtime.collectives.nccl import Gpus, NcclTransport
-from oneflow.runtime.collectives.operations import carry_out, packing_bytes
+from oneflow.runtime.collectives.operations import packing_bytes, run_collective
 from oneflow.runtime.collectives.transport import Array, Transport, World
 
 
@@ -80,7 +80,7 @@ class _Kernel:
         count, arrays = len(self.op.operands), self._arrays(buffers)
         workspace = buffers[len(arrays)] if self.workspace else 0
         with self.world.step(self.rank, self.number, self.text), self.transport.on_stream(stream, workspace):
-            carry_out(self.op.record.name, self.transport, self.op.attrs, arrays[:count], arrays[count:])
+            run_collective(self.op.record.name, self.transport, self.op.attrs, arrays[:count], arrays[count:])
 
     def _arrays(self, buffers: Sequence[int]) -> list[Array]:
         """The operands and results as arrays; reused while the addresses are the same, as in a training loop."""

@@ -125,7 +125,7 @@ class MpiWorld(World):
     def __init__(self, comm: Any) -> None:
         self.comm = comm
         self.rank: int = comm.Get_rank()
-        self.size, self.here = comm.Get_size(), (self.rank,)
+        self.size, self.local_ranks = comm.Get_size(), (self.rank,)
         self._transports: dict[tuple[int, ...], MpiTransport] = {tuple(range(self.size)): MpiTransport(comm)}
         self._agreement_comm = comm.Dup()
         self._steps = self._failures = 0

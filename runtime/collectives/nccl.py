@@ -1,8 +1,8 @@
 """Ranks with a GPU each: the one module that loads NCCL.
 
-Arrays here are NumPy arrays over device memory: only their addresses, shapes and strides are used. NCCL is loaded
-when a program of several GPUs is first compiled. Ranks exchange the unique id of NCCL over the transports of the
-world, which also carry out on the host what NCCL does not offer.
+Arrays here are NumPy arrays over device memory: only their addresses, shapes and strides are used. NCCL is
+loaded when a program of several GPUs is first compiled. Ranks exchange the unique id of NCCL over the transports of
+the world, which also carry out on the host what NCCL does not offer.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ TYPES = {
 #: The variable in which launchers set the visible GPUs; a rank that sees one GPU has it for itself.
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 #: The largest pitch in bytes of a copy of rows by the driver.
-MOST_PITCH = 2**31 - 1
+MAX_PITCH = 2**31 - 1
 BYTES, REDUCTIONS = 1, {"sum": 0, "max": 2}
 SIZE, POINTER, NUMBER = ctypes.c_size_t, ctypes.c_void_p, ctypes.c_int
 #: The variable with the path of NCCL, for machines without NVIDIA's package, and the name of the file.
@@ -341,6 +341,6 @@ def _rows(target: Array, source: Array) -> tuple[int, Axis | None, list[Axis]]:
             size *= count
         else:
             axes.append((count, to, of))
-    if not axes or max(axes[0][1:]) > MOST_PITCH:
+    if not axes or max(axes[0][1:]) > MAX_PITCH:
         return size, None, axes[::-1]
     return size, axes[0], axes[:0:-1]

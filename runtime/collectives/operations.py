@@ -23,14 +23,14 @@ Attrs = dict[str, Any]
 Phases = Generator[None, None, None]
 
 
-def carry_out(
+def run_collective(
     name: str, transport: Transport, attrs: Attrs, sources: Sequence[Array], targets: Sequence[Array]
 ) -> None:
     """Runs the part of one rank in collective `name`, from its operands to its results."""
     OPERATIONS[name](transport, attrs, sources, targets)
 
 
-class _Counter(Transport):
+class _ByteCounter(Transport):
     """A transport that moves nothing and counts the bytes of the packing buffers of another transport."""
 
     def __init__(self, other: Transport) -> None:
@@ -61,9 +61,9 @@ def packing_bytes(
     name: str, transport: Transport, attrs: Attrs, operands: Sequence[TensorDesc], results: Sequence[TensorDesc]
 ) -> int | None:
     """The bytes of the packing buffers of a collective on a device; None if the collective needs the host."""
-    counter, sides = _Counter(transport), ([as_array(None, d) for d in side] for side in (operands, results))
+    counter, sides = _ByteCounter(transport), ([as_array(None, d) for d in side] for side in (operands, results))
     try:
-        carry_out(name, counter, attrs, *sides)
+        run_collective(name, counter, attrs, *sides)
     except _OnHost:
         return None
     return counter.bytes
@@ -144,7 +144,7 @@ def _unpack(transport: Transport, flat: Array, parts: Sequence[Array]) -> None:
     """Copies the parts of a flat array to their targets, unless it is the target itself."""
     if len(parts) == 1 and parts[0] is flat:
         return
-    for part, piece in zip(parts, cut_along(flat, 0, [p.size for p in parts]), strict=True):
+    for part, piece in zip(parts, split_along(flat, 0, [p.size for p in parts]), strict=True):
         transport.copy(part, piece.reshape(part.shape))
 
 
@@ -188,7 +188,7 @@ def _sizes(attrs: Attrs, number: int) -> Sequence[int]:
 
 def _by_members(attrs: Attrs, tensors: Sequence[Array], batch: Sequence[int]) -> list[list[Array]]:
     """For each member its pieces of the whole tensors of a batch."""
-    by_tensor = [cut_along(tensors[i], attrs["axis"], _sizes(attrs, i)) for i in batch]
+    by_tensor = [split_along(tensors[i], attrs["axis"], _sizes(attrs, i)) for i in batch]
     return [list(row) for row in zip(*by_tensor, strict=True)]
 
 
@@ -222,9 +222,9 @@ def _all_gather(transport: Transport, attrs: Attrs, sources: Sequence[Array], ta
 
 
 def _all_to_all(transport: Transport, attrs: Attrs, source: Array, target: Array) -> None:
-    sent = cut_along(source, attrs["out_axis"], attrs["out_sizes"])
+    sent = split_along(source, attrs["out_axis"], attrs["out_sizes"])
     counts = [p.size for p in sent]
-    received = cut_along(target, attrs["in_axis"], attrs["in_sizes"])
+    received = split_along(target, attrs["in_axis"], attrs["in_sizes"])
     flat = packed(transport, sent, source)
     is_whole = _are_contiguous(received)
     into = target.reshape(-1) if is_whole else transport.empty((target.size,), target.dtype)
@@ -235,15 +235,15 @@ def _all_to_all(transport: Transport, attrs: Attrs, source: Array, target: Array
 def _send_recv(transport: Transport, attrs: Attrs, source: Array, target: Array) -> None:
     before = Sharding(tuple(attrs["mesh"]), attrs["src_nd_sbp"], tuple(attrs["src_members"]))
     after = Sharding(tuple(attrs["dst_mesh"] or attrs["mesh"]), attrs["dst_nd_sbp"], tuple(attrs["dst_members"]))
-    Resharding(tuple(attrs["shape"]), before, after).carry_out(transport, attrs["index"], source, target)
+    Resharding(tuple(attrs["shape"]), before, after).run(transport, attrs["index"], source, target)
 
 
 Rule = Callable[[Transport, Attrs, Sequence[Array], Sequence[Array]], None]
 
 
-def _of_one(carry_out: Callable[[Transport, Attrs, Array, Array], None]) -> Rule:
+def _of_one(run_collective: Callable[[Transport, Attrs, Array, Array], None]) -> Rule:
     """The rule of a collective of one tensor."""
-    return lambda transport, attrs, sources, targets: carry_out(transport, attrs, sources[0], targets[0])
+    return lambda transport, attrs, sources, targets: run_collective(transport, attrs, sources[0], targets[0])
 
 
 OPERATIONS: dict[str, Rule] = {
@@ -257,7 +257,7 @@ OPERATIONS: dict[str, Rule] = {
 }
 
 
-def cut_along(array: Array, axis: int, sizes: Sequence[int]) -> list[Array]:
+def split_along(array: Array, axis: int, sizes: Sequence[int]) -> list[Array]:
     """Views of the pieces of an array along an axis."""
     ends = list(itertools.accumulate(sizes))
     return [array[(slice(None),) * axis + (slice(e - n, e),)] for n, e in zip(sizes, ends, strict=True)]
@@ -269,7 +269,7 @@ def packed(transport: Transport, pieces: Sequence[Array], parent: Array | None =
         return parent.reshape(-1)
     counts = [p.size for p in pieces]
     flat = transport.empty((sum(counts),), pieces[0].dtype)
-    for piece, part in zip(pieces, cut_along(flat, 0, counts), strict=True):
+    for piece, part in zip(pieces, split_along(flat, 0, counts), strict=True):
         transport.copy(part.reshape(piece.shape), piece)
     return flat
 

@@ -95,22 +95,22 @@ class Resharding:
             number = number * self.before.mesh[axis] + at[axis]
         return indices[number]
 
-    def carry_out(self, transport: Transport, me: int, source: Array | None, target: Array | None) -> None:
+    def run(self, transport: Transport, me: int, source: Array | None, target: Array | None) -> None:
         """Runs the part of member `me`, which has `source` and receives `target`; either may be None."""
         sends: list[tuple[int, Array]] = []
         receives: list[tuple[int, Array]] = []
         filled: list[tuple[Any, Array]] = []
         for transfer in self.transfers():
-            there, here = _within(transfer.source), _within(transfer.target)
+            outgoing, incoming = _within(transfer.source), _within(transfer.target)
             if transfer.sender == transfer.receiver == me:
                 assert source is not None and target is not None
-                transport.copy(target[here], source[there])
+                transport.copy(target[incoming], source[outgoing])
             elif transfer.sender == me:
                 assert source is not None
-                sends.append((transfer.receiver, _contiguous(transport, source[there])))
+                sends.append((transfer.receiver, _contiguous(transport, source[outgoing])))
             elif transfer.receiver == me:
                 assert target is not None
-                into = target[here]
+                into = target[incoming]
                 buffer = into if into.flags.c_contiguous else transport.empty(into.shape, into.dtype)
                 receives.append((transfer.sender, buffer.reshape(-1)))
                 if buffer is not into:

@@ -102,7 +102,7 @@ class ThreadWorld(World):
     """A world whose ranks are all threads of this process."""
 
     def __init__(self, size: int) -> None:
-        self.size, self.here = size, tuple(range(size))
+        self.size, self.local_ranks = size, tuple(range(size))
         self._rendezvous: dict[tuple[int, ...], _Rendezvous] = {}
         self._lock = threading.Lock()
 

@@ -116,11 +116,11 @@ class World(ABC):
 
     Attributes:
         size: the number of ranks.
-        here: the ranks that this process runs.
+        local_ranks: the ranks that this process runs.
     """
 
     size: int
-    here: tuple[int, ...]
+    local_ranks: tuple[int, ...]
 
     @abstractmethod
     def transport(self, rank: int, members: Sequence[int]) -> Transport:
@@ -128,7 +128,7 @@ class World(ABC):
 
     @abstractmethod
     def run(self, tasks: Sequence[Callable[[], T]]) -> list[T]:
-        """The results of tasks, one for each rank in `here`; the tasks may communicate."""
+        """The results of tasks, one for each rank in `local_ranks`; the tasks may communicate."""
 
     def local_rank_and_size(self) -> tuple[int, int]:
         """The local rank of this process (among the ranks of its node), and the number of local ranks.
@@ -151,7 +151,7 @@ class World(ABC):
         """
         return nullcontext()
 
-    def agree(self, what: str, text: str) -> None:
+    def check_agreement(self, what: str, text: str) -> None:
         """Checks that all ranks call this with the same `what` and the same `text`.
 
         Raises:

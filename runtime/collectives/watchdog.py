@@ -114,11 +114,11 @@ class Watchdog:
 def launcher_of(process: int) -> int | None:
     """The process id of the launcher of a process; None if the launcher does not run on this node."""
     while process > 1:
-        here = Path(f"/proc/{process}")
+        process_folder = Path(f"/proc/{process}")
         try:
-            if (here / "comm").read_text().startswith(LAUNCHERS):
+            if (process_folder / "comm").read_text().startswith(LAUNCHERS):
                 return process
-            process = int((here / "stat").read_text().rpartition(")")[2].split()[1])
+            process = int((process_folder / "stat").read_text().rpartition(")")[2].split()[1])
         except (OSError, ValueError):
             return None
     return None

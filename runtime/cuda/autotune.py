@@ -60,7 +60,7 @@ def tune(
     """
     chosen = {}
     for launch in _first_launches(script):
-        candidates = [program.sources[launch.kernel], *program.choices.get(launch.kernel, ())]
+        candidates = [program.sources[launch.kernel], *program.candidates.get(launch.kernel, ())]
         if len(candidates) > 1 and not _writes_arguments(launch, script):
             best = _fastest(candidates, launch, bases, device, stream, cached)
             if best:
@@ -86,12 +86,12 @@ def _fastest(candidates: Sequence[Source], launch: Launch, bases: Sequence[int],
     sizes = [a for i, a in enumerate(launch.arguments) if i not in launch.pointers]
     key = cache.digest_of(VERSION, KIND, device.arch, json.dumps([sizes, *(s.to_dict() for s in candidates)]))
     known = cache.find(key, KIND) if cached else None
-    if known is not None and known[1].get("way") in range(len(candidates)):
-        return int(known[1]["way"])
+    if known is not None and known[1].get("candidate") in range(len(candidates)):
+        return int(known[1]["candidate"])
     times = [_time(source, launch, bases, device, stream, cached) for source in candidates]
     best = min(range(len(candidates)), key=times.__getitem__)
     if cached:
-        cache.store(key, str(best).encode(), {"way": best, "microseconds": times}, KIND)
+        cache.store(key, str(best).encode(), {"candidate": best, "microseconds": times}, KIND)
     return best
 
 

@@ -16,10 +16,10 @@ from oneflow.runtime.cuda.array import CudaArray
 from oneflow.runtime.device_array import DeviceArray
 
 if TYPE_CHECKING:
-    from oneflow.runtime.cuda import sized
+    from oneflow.runtime.cuda import size_specialization
     from oneflow.runtime.cuda.executable import CudaExecutable
 else:  # the compiler of programs is loaded with the first program
-    sized = lazy("oneflow.runtime.cuda.sized")
+    size_specialization = lazy("oneflow.runtime.cuda.size_specialization")
 
 
 def compile_program(module: ir.Module, entry: str, device: int = 0) -> CudaExecutable:
@@ -30,7 +30,7 @@ def compile_program(module: ir.Module, entry: str, device: int = 0) -> CudaExecu
         CompileError: a kernel does not compile.
         PassError: a pass failed.
     """
-    return sized.compile_cuda_program(module, entry, device=device)
+    return size_specialization.compile_cuda_program(module, entry, device=device)
 
 
 def device_count() -> int:

@@ -19,7 +19,7 @@ from oneflow.lowering.triton.codegen.prelude import preamble
 from oneflow.lowering.triton.names import identifier
 from oneflow.lowering.triton.source import GLUON, Source
 from oneflow.runtime.cuda.ptx import split_packed_halves
-from oneflow.runtime.cuda.tensor_maps import TensorMap, lift, settled
+from oneflow.runtime.cuda.tensor_maps import TensorMap, lift_descriptors, tensor_maps_of
 
 #: A small kernel whose compilation loads all of Triton.
 FIRST = Source("first", (("p0", "*fp32"),), "1", ("tl.store(p0, 1.0)",), warps=1, preamble=preamble(()))
@@ -118,7 +118,7 @@ def _root(error: BaseException) -> BaseException:
 
 
 def _compile(source: Source, number: int) -> Binary:
-    source, lifted = lift(source, number)
+    source, lifted = lift_descriptors(source, number)
     signature = dict(source.parameters)
     pointers = [i for i, (_, kind) in enumerate(source.parameters) if kind.startswith("*")]
     hints = {(i,): [["tt.divisibility", 16]] for i in pointers}
@@ -138,7 +138,7 @@ def _compile(source: Source, number: int) -> Binary:
         stage_results["cubin"],
         stage_results["ptx"],
         *sizes,
-        settled(lifted, metadata["tensordesc_meta"]),
+        tensor_maps_of(lifted, metadata["tensordesc_meta"]),
     )
 
 

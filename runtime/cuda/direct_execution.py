@@ -1,4 +1,4 @@
-"""Direct execution of data-dependent plans: a plan that reads from the device runs each command at once."""
+"""DirectExecution execution of data-dependent plans: a plan that reads from the device runs each command at once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from oneflow.runtime.cuda.steps import make_step
 from oneflow.runtime.cuda.stream import Stream
 
 
-class Direct(Recorder):
+class DirectExecution(Recorder):
     """The `run` argument of a plan that enqueues each command on a stream; addresses are those of the device."""
 
     def __init__(self, executable: Any, arguments: Sequence[CudaArray], stream: Stream) -> None:

@@ -31,10 +31,10 @@ from oneflow.runtime.cuda import driver
 from oneflow.runtime.cuda.array import CudaArray, Memory, from_other, is_on_device
 from oneflow.runtime.cuda.autotune import tune
 from oneflow.runtime.cuda.compile_workers import CompileWorkers
-from oneflow.runtime.cuda.direct_execution import Direct
+from oneflow.runtime.cuda.direct_execution import DirectExecution
 from oneflow.runtime.cuda.host import HostProgram
 from oneflow.runtime.cuda.kernel_cache import compile_for_arch, compile_kernel, find_program, warming_up
-from oneflow.runtime.cuda.replay_cache import Kept, ReplayCache, kept_arguments
+from oneflow.runtime.cuda.replay_cache import CachedArguments, ReplayCache, cacheable_arguments
 from oneflow.runtime.cuda.script import DataDependentPlan, record
 from oneflow.runtime.cuda.steps import Kernel, Steps
 from oneflow.runtime.cuda.stream import Stream, current
@@ -109,7 +109,7 @@ class CudaExecutable:
 
     array: ClassVar[type] = CudaArray
     is_remote: ClassVar[bool] = True
-    is_sized: ClassVar[bool] = False
+    is_size_specialized: ClassVar[bool] = False
     fast_path: ClassVar[None] = None
 
     def __init__(self, source: ProgramSource, inputs: list[Parameter], outputs: list[TensorDesc], program: Program,
@@ -143,7 +143,7 @@ class CudaExecutable:
         self._no_sizes = ((),) * len(inputs)
         self._constant_addresses = [c.address for c in self.constants]
         self.last_run: ReplayCache | None = None
-        self._last_kept: Kept = {}
+        self._last_cacheable: CachedArguments = {}
         self._lock = threading.Lock()
 
     def __del__(self, at_exit: Any = driver.AT_EXIT) -> None:
@@ -210,10 +210,10 @@ class CudaExecutable:
                 results = self._start(arrays, self._arguments(enumerate(arrays), stream), stream)
             return results
 
-    def replay(self, arrays: Sequence[Any], seen: Any = None) -> list[CudaArray] | None:
+    def replay(self, arrays: Sequence[Any], compared: Any = None) -> list[CudaArray] | None:
         """As `run`, by the replay cache; None if the cache does not hold for these arguments.
 
-        `seen` are arguments that the caller has compared with those of the last run.
+        `compared` are arguments that the caller has compared with those of the last run.
         """
         stream = current(self.device)
         with self._lock, stream.lock:
@@ -221,14 +221,14 @@ class CudaExecutable:
                 return None
             self.device.use()
             self.check()
-            return self._replay(arrays, stream, seen)
+            return self._replay(arrays, stream, compared)
 
-    def _replay(self, arrays: Sequence[Any], stream: Stream, seen: Any) -> list[CudaArray] | None:
+    def _replay(self, arrays: Sequence[Any], stream: Stream, compared: Any) -> list[CudaArray] | None:
         cache = self.last_run
         if cache is None:
             return None
-        seen = seen if seen is not None and seen.cache is cache else None
-        arguments = cache.arguments(arrays, stream, self._arguments, seen)
+        compared = compared if compared is not None and compared.cache is cache else None
+        arguments = cache.arguments(arrays, stream, self._arguments, compared)
         if arguments is None:
             self.last_run = None
             return None
@@ -276,17 +276,23 @@ class CudaExecutable:
     def _start(self, arrays: Sequence[Any], arguments: list[CudaArray], stream: Stream) -> list[CudaArray]:
         steps = self._steps(arguments)
         if steps is None:
-            return Direct(self, arguments, stream).run()
-        passed = self._copy_overlapping_donations(arguments, steps) if steps.donated_arguments else arguments
-        results = self._results(steps, passed, stream)
+            return DirectExecution(self, arguments, stream).run()
+        separate = self._copy_overlapping_donations(arguments, steps) if steps.donated_arguments else arguments
+        results = self._results(steps, separate, stream)
         workspace = stream.workspace(steps.script.workspace)
-        addresses = [0, self.failure_address, workspace, *[a.address for a in passed], *[r.address for r in results]]
+        addresses = [
+            0,
+            self.failure_address,
+            workspace,
+            *[a.address for a in separate],
+            *[r.address for r in results],
+        ]
         addresses += self._constant_addresses
-        if self.program.choices:
+        if self.program.candidates:
             self._tune(steps, addresses, stream)
-            return self._start(arrays, passed, stream)
+            return self._start(arrays, separate, stream)
         steps.run(addresses, stream.handle)
-        if steps.use_graphs and passed is arguments and not self._is_dynamic:
+        if steps.use_graphs and separate is arguments and not self._is_dynamic:
             self._update_replay_cache(steps, addresses, arrays, arguments, stream)
         return results
 
@@ -295,10 +301,10 @@ class CudaExecutable:
         stream: Stream,
     ) -> None:  # fmt: skip
         """Keeps the replay cache for arguments that were the same objects in the last two runs."""
-        last, self._last_kept = self._last_kept, kept_arguments(arrays, arguments, stream)
-        kept = {n: same for n, same in self._last_kept.items() if last.get(n) is same}
-        replays = kept and steps.donated_arguments <= kept.keys()
-        self.last_run = ReplayCache(steps, addresses, kept, arrays, stream) if replays else None
+        last, self._last_cacheable = self._last_cacheable, cacheable_arguments(arrays, arguments, stream)
+        cached = {n: same for n, same in self._last_cacheable.items() if last.get(n) is same}
+        replays = cached and steps.donated_arguments <= cached.keys()
+        self.last_run = ReplayCache(steps, addresses, cached, arrays, stream) if replays else None
 
     def _results(self, steps: Steps, arguments: Sequence[CudaArray], stream: Stream) -> list[CudaArray]:
         """The result arrays, in their own memory or that of donated arguments."""
@@ -316,7 +322,7 @@ class CudaExecutable:
         """Chooses the fastest candidate of each kernel, for this and all later runs."""
         bases = [addresses[i] for i in steps.region_order]
         tuned = tune(self.program, steps.script, bases, self.device, stream.handle, self._cached)
-        self.program = replace(self.program, sources={**self.program.sources, **tuned}, choices={})
+        self.program = replace(self.program, sources={**self.program.sources, **tuned}, candidates={})
         for name, source in tuned.items():
             binary = compile_kernel(source, self.device.arch, self._cached)
             self.kernels[name], self.scratch[name] = Kernel(source, binary), binary.scratch

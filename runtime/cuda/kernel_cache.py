@@ -220,7 +220,7 @@ def _description(program: Program) -> dict[str, Any]:
     return {
         "name": program.name, "plan": program.plan, "workspace": program.workspace, "sites": list(program.sites),
         "externals": list(program.externals), "hosts": [asdict(h) for h in program.hosts],
-        "choices": [s.to_dict() for others in program.choices.values() for s in others],
+        "candidates": [s.to_dict() for others in program.candidates.values() for s in others],
         "sources": [s.to_dict() for s in program.sources.values()], "results": [str(r) for r in program.results],
     }  # fmt: skip
 
@@ -241,7 +241,7 @@ def _read(fields: dict[str, Any], constants: bytes) -> Program:
         held,
         tuple(fields["externals"]),
         tuple(HostKernel(**h) for h in fields["hosts"]),
-        _by_name([Source.from_dict(s) for s in fields["choices"]]),
+        _by_name([Source.from_dict(s) for s in fields["candidates"]]),
     )
 
 

@@ -23,10 +23,10 @@ from oneflow.runtime.spans import Spans, overlapping_pairs
 #: Turns arguments, with their numbers, into arrays on a stream.
 Transfer = Callable[[Iterable[tuple[int, Any]], Stream], list[CudaArray]]
 #: Arguments by number, held weakly: a tensor that the user drops releases its memory.
-Kept = dict[int, weakref.ref[Any]]
+CachedArguments = dict[int, weakref.ref[Any]]
 
 
-def kept_arguments(arrays: Sequence[Any], arguments: Sequence[CudaArray], stream: Stream) -> Kept:
+def cacheable_arguments(arrays: Sequence[Any], arguments: Sequence[CudaArray], stream: Stream) -> CachedArguments:
     """The arguments that need no check in later calls: arrays that are already on the device and stream,
     and numbers, as long as their values are equal.
     """
@@ -40,18 +40,18 @@ def is_number(value: Any) -> bool:
 
 
 class IdentityCheck:
-    """Checks whether the `kept` ones among `count` arguments are the same objects again."""
+    """Checks whether the `cached` ones among `count` arguments are the same objects again."""
 
-    def __init__(self, kept: Kept, count: int) -> None:
-        self._is_kept, self._same = [n in kept for n in range(count)], list(kept.values())
+    def __init__(self, cached: CachedArguments, count: int) -> None:
+        self._is_cached, self._same = [n in cached for n in range(count)], list(cached.values())
 
     def holds(self, arrays: Sequence[Any]) -> bool:
-        """Whether all kept arguments are the same objects."""
-        return all(map(operator.is_, itertools.compress(arrays, self._is_kept), map(operator.call, self._same)))
+        """Whether all cached arguments are the same objects."""
+        return all(map(operator.is_, itertools.compress(arrays, self._is_cached), map(operator.call, self._same)))
 
 
-class SeenArguments(NamedTuple):
-    """Kept arguments `same` that the caller compares itself; `rest` compares the other kept arguments."""
+class CachedSubset(NamedTuple):
+    """Cached arguments `same`, compared by the caller; `rest` compares the other cached arguments."""
 
     cache: ReplayCache
     same: Sequence[weakref.ref[Any]]
@@ -63,36 +63,36 @@ class SeenArguments(NamedTuple):
 
 
 class ReplayCache:
-    """The last run of `steps`: its `addresses` hold as long as the `kept` arguments are the same objects."""
+    """The last run of `steps`: its `addresses` hold as long as the `cached` arguments are the same objects."""
 
     def __init__(
-        self, steps: Steps, addresses: Sequence[int], kept: Kept, arrays: Sequence[Any], stream: Stream
+        self, steps: Steps, addresses: Sequence[int], cached: CachedArguments, arrays: Sequence[Any], stream: Stream
     ) -> None:
         self.steps, self._stream, self._addresses = steps, stream, list(addresses)
-        self.kept = kept
-        self._all = IdentityCheck(kept, steps.counts[0])
-        self._numbers = [(n, arrays[n].tobytes()) for n in kept if is_number(arrays[n])]
-        self._new = [n for n in range(steps.counts[0]) if n not in kept]
-        spans = [(addresses[ARGUMENTS + n], arrays[n].nbytes) for n in kept]
+        self.cached = cached
+        self._all = IdentityCheck(cached, steps.counts[0])
+        self._numbers = [(n, arrays[n].tobytes()) for n in cached if is_number(arrays[n])]
+        self._new = [n for n in range(steps.counts[0]) if n not in cached]
+        spans = [(addresses[ARGUMENTS + n], arrays[n].nbytes) for n in cached]
         self._spans = Spans((0, address, address + size) for address, size in spans)
 
-    def seen(self, numbers: Sequence[int]) -> SeenArguments | None:
-        """The kept arguments of given numbers, for the caller to compare; None if one of them was not kept."""
-        if not all(n in self.kept for n in numbers):
+    def subset(self, numbers: Sequence[int]) -> CachedSubset | None:
+        """The cached arguments of given numbers, for the caller to compare; None if one is not cached."""
+        if not all(n in self.cached for n in numbers):
             return None
-        compared = set(numbers)
-        rest = {n: same for n, same in self.kept.items() if n not in compared}
-        return SeenArguments(self, [self.kept[n] for n in numbers], IdentityCheck(rest, self.steps.counts[0]))
+        chosen = set(numbers)
+        rest = {n: same for n, same in self.cached.items() if n not in chosen}
+        return CachedSubset(self, [self.cached[n] for n in numbers], IdentityCheck(rest, self.steps.counts[0]))
 
     def arguments(
-        self, inputs_of_run: Sequence[Any], stream: Stream, transfer: Transfer, seen: SeenArguments | None = None
+        self, inputs_of_run: Sequence[Any], stream: Stream, transfer: Transfer, compared: CachedSubset | None = None
     ) -> Sequence[CudaArray] | None:
         """The arguments of a run as arrays on the device.
 
-        None if a kept argument is another object now, or if a new argument overlaps another one. Arguments that the
-        caller has compared (`seen`) are not compared again.
+        None if a cached argument is another object now, or if a new argument overlaps another one. Arguments that the
+        caller has compared (`compared`) are not compared again.
         """
-        check = self._all if seen is None else seen.rest
+        check = self._all if compared is None else compared.rest
         if stream is not self._stream or not check.holds(inputs_of_run):
             return None
         for number, data in self._numbers:

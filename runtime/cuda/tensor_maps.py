@@ -55,7 +55,7 @@ class TensorMap:
 DescribedTensor = tuple[int, int, tuple[int, ...], tuple[int, ...]]
 
 
-def lift(source: Source, capability: int) -> tuple[Source, list[DescribedTensor]]:
+def lift_descriptors(source: Source, capability: int) -> tuple[Source, list[DescribedTensor]]:
     """The kernel with its descriptors as parameters after the others, in order, and the tensors that these describe.
 
     A GPU below `MIN_CAPABILITY` has no tensor maps: its kernel is not changed.
@@ -74,7 +74,7 @@ def _parameter_type(descriptor: TensorDescriptor, pointer: str) -> str:
     return f"tensordesc<{pointer.removeprefix('*')}{list(descriptor.block)}{layout}>"
 
 
-def settled(lifted: Sequence[DescribedTensor], facts: Sequence[Mapping[str, Any]]) -> tuple[TensorMap, ...]:
+def tensor_maps_of(lifted: Sequence[DescribedTensor], facts: Sequence[Mapping[str, Any]]) -> tuple[TensorMap, ...]:
     """The maps of descriptors, with the layouts in shared memory that the compiler chose."""
     return tuple(TensorMap(*tensor, *_block_fields(fact)) for tensor, fact in zip(lifted, facts, strict=True))
 

@@ -24,9 +24,9 @@ from oneflow.dialect._mlir import ir
 from oneflow.dialect.job_text import mlir_text, refused_job_text
 from oneflow.dialect.nd_sbp import MESH
 from oneflow.dialect.oneflow import create_context
-from oneflow.dialect.readable import unreadable
 from oneflow.dialect.reader import Collector, ProgramError, read_module
 from oneflow.dialect.record import REGISTRY
+from oneflow.dialect.text_validation import find_invalid_text
 from oneflow.lowering.pipelines import pipeline_between
 from oneflow.passes.pipeline import Pipeline, PipelineFailure, Watch
 
@@ -48,7 +48,7 @@ def functions_of(text: str) -> list[str] | Outcome:
     """The functions with operators of OneFlow in a file, each as a module; why the file is not read otherwise."""
     if not _COMMENT.sub("", text).strip():
         return Outcome("no program", "only comments, which run a command")
-    reason = refused_job_text(text) or unreadable(text)
+    reason = refused_job_text(text) or find_invalid_text(text)
     if reason is not None:
         return Outcome("refused", f"line {reason.line}: {reason.message}")
     context = ir.Context()

@@ -26,9 +26,9 @@ from oneflow.dialect.record import REGISTRY, OperatorError
 from oneflow.dialect.sbp import B, P, S
 from oneflow.passes.inline import functions_of
 from oneflow.passes.pipeline import Pipeline, PipelineFailure, Watch
-from oneflow.runtime.cuda.sized import compile_cuda_program
+from oneflow.runtime.cuda.size_specialization import compile_cuda_program
 from oneflow.runtime.executable import Options
-from oneflow.runtime.sized import compile_program
+from oneflow.runtime.size_specialization import compile_program
 from oneflow.testing.host_cuda import host_cuda
 from oneflow.testing.simulate import simulate
 

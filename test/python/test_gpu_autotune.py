@@ -69,7 +69,7 @@ def test_all_configurations_are_compiled_before_any_is_timed(autotune):
     assert last.strip() == "Geometric mean 0.859, worst 0.938: chain."
 
 
-def test_a_wrong_way_is_an_error(autotune, monkeypatch):
+def test_a_candidate_with_other_results_is_an_error(autotune, monkeypatch):
     """Results of both programs are compared."""
     results = iter([torch.ones(4), 2 * torch.ones(4)])
     monkeypatch.setattr(torch, "from_dlpack", lambda x: x if isinstance(x, torch.Tensor) else next(results))
@@ -78,8 +78,8 @@ def test_a_wrong_way_is_an_error(autotune, monkeypatch):
 
 
 def test_every_case_has_a_program(autotune):
-    """Kernels of rows, sums and products have several ways, the others one."""
-    counts = {case.name: len(case.ways("sm_90")) for case in autotune.cases()}
+    """Kernels of rows, sums and products have several candidates, the others one."""
+    counts = {case.name: len(case.sources("sm_90")) for case in autotune.cases()}
     single = {name for name, count in counts.items() if count == 1}
     assert {name.split()[0] for name in single} == {"pointwise", "transpose"} and 20 < len(counts) < 30
     assert sum(counts.values()) < 130

@@ -24,12 +24,12 @@ def python(session, name, code, **environment):
 
 def test_jobs_run_side_by_side_and_say_how_they_ended(session, tmp_path):
     # Each waits for the file that the other writes.
-    meet = (
+    exchange = (
         f"import os, pathlib, time; here = pathlib.Path({str(tmp_path)!r}); (here / os.environ['MINE']).touch()\n"
         "while not (here / os.environ['OTHER']).exists(): time.sleep(0.01)\n"
         "print('met')"
     )
-    jobs = [python(session, n, meet, MINE=n, OTHER=o) for n, o in (("a", "b"), ("b", "a"))]
+    jobs = [python(session, n, exchange, MINE=n, OTHER=o) for n, o in (("a", "b"), ("b", "a"))]
     bad = python(session, "bad", "import sys; print('1 failed'); sys.exit(1)")
     outcomes = session.run_all([session.Stage(jobs), session.Stage([bad])], 120.0, tmp_path / "out")
     assert [(o.job.name, o.status, o.last) for o in outcomes] == [

@@ -16,9 +16,9 @@ from oneflow.frontend.importers.onnx.errors import OnnxError
 from oneflow.frontend.importers.onnx.types import FLOAT8, NAMES, NUMBERS, SMALL
 
 #: The most elements of an array that is folded.
-MOST_ELEMENTS = 1024
+MAX_ELEMENTS = 1024
 #: The most elements of a table that a builder computes on the host.
-MOST_ON_HOST = 2**26
+MAX_ELEMENTS_ON_HOST = 2**26
 
 
 def _quotient(a: np.ndarray, b: np.ndarray) -> Any:
@@ -73,7 +73,7 @@ def _reduced(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _range(start: np.ndarray, limit: np.ndarray, delta: np.ndarray) -> Any:
-    if object in (start.dtype, limit.dtype, delta.dtype) or not delta or abs((limit - start) / delta) > MOST_ELEMENTS:
+    if object in (start.dtype, limit.dtype, delta.dtype) or not delta or abs((limit - start) / delta) > MAX_ELEMENTS:
         return NotImplemented
     return np.arange(start.item(), limit.item(), delta.item(), dtype=start.dtype)
 
@@ -87,7 +87,7 @@ def _reshape(x: np.ndarray, shape: np.ndarray, *, allowzero: int = 0) -> Any:
 def _constant_of_shape(shape: np.ndarray, *, value: Any = None) -> Any:
     filling = np.zeros(1, np.float32) if value is None else value
     sizes = [int(d) for d in shape] if shape.dtype != object else []
-    if shape.dtype == object or min(sizes, default=0) < 0 or float(np.prod(sizes, dtype=float)) > MOST_ELEMENTS:
+    if shape.dtype == object or min(sizes, default=0) < 0 or float(np.prod(sizes, dtype=float)) > MAX_ELEMENTS:
         return NotImplemented
     return np.full(sizes, filling[0], filling.dtype)
 
@@ -105,13 +105,13 @@ def _transpose(x: np.ndarray, *, perm: list[int] | None = None) -> np.ndarray:
 
 
 def _expand(x: np.ndarray, shape: np.ndarray) -> Any:
-    if shape.dtype == object or float(np.prod(shape, dtype=float)) * max(x.size, 1) > MOST_ELEMENTS:
+    if shape.dtype == object or float(np.prod(shape, dtype=float)) * max(x.size, 1) > MAX_ELEMENTS:
         return NotImplemented
     return np.broadcast_to(x, np.broadcast_shapes(x.shape, tuple(map(int, shape))))
 
 
 def _tile(x: np.ndarray, repeats: np.ndarray) -> Any:
-    if repeats.dtype == object or float(np.prod(repeats, dtype=float)) * max(x.size, 1) > MOST_ELEMENTS:
+    if repeats.dtype == object or float(np.prod(repeats, dtype=float)) * max(x.size, 1) > MAX_ELEMENTS:
         return NotImplemented
     return np.tile(x, repeats)
 
@@ -171,7 +171,7 @@ def is_small(value: Any) -> bool:
     """Whether a value is an array of the host that is folded, or left out."""
     if value is None:
         return True
-    known = isinstance(value, np.ndarray) and value.size <= MOST_ELEMENTS
+    known = isinstance(value, np.ndarray) and value.size <= MAX_ELEMENTS
     return known and (value.dtype == object or value.dtype.name in NUMBERS) and not _is_exotic(value.dtype)
 
 
@@ -185,8 +185,8 @@ def expect_small(count: Any, what: str) -> None:
     Raises:
         OnnxError: there are too many.
     """
-    if count > MOST_ON_HOST:
-        raise OnnxError(f"expected at most {MOST_ON_HOST} {what}, got {count}")
+    if count > MAX_ELEMENTS_ON_HOST:
+        raise OnnxError(f"expected at most {MAX_ELEMENTS_ON_HOST} {what}, got {count}")
 
 
 def as_sizes(array: np.ndarray) -> list[Any]:

@@ -26,7 +26,7 @@ from oneflow.frontend.importers.onnx import operators  # noqa: F401  (fills the 
 from oneflow.frontend.importers.onnx.errors import OnnxError, ValueNeeded
 from oneflow.frontend.importers.onnx.graph import Function, Graph, Model, Node, Reference
 from oneflow.frontend.importers.onnx.host import fold, of_sizes
-from oneflow.frontend.importers.onnx.reader import MOST_DEPTH, function_of
+from oneflow.frontend.importers.onnx.reader import MAX_DEPTH, function_of
 from oneflow.frontend.importers.onnx.table import Builder, find_builder, operator_names
 from oneflow.frontend.importers.onnx.types import NUMBERS, SMALL, Codes
 
@@ -39,7 +39,7 @@ _REFUSALS = (
 )  # fmt: skip
 #: The bytes of the machine's memory, and the most dimensions of an array of NumPy.
 _MEMORY = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-_MOST_DIMENSIONS = 64
+_MAX_DIMENSIONS = 64
 
 
 @dataclass
@@ -69,9 +69,9 @@ class Scope:
         return self._child(None)
 
     def _child(self, outer: Scope | None) -> Scope:
-        if self.depth >= MOST_DEPTH:
+        if self.depth >= MAX_DEPTH:
             raise OnnxError(
-                f"expected at most {MOST_DEPTH} graphs and functions inside each other: does one call itself?"
+                f"expected at most {MAX_DEPTH} graphs and functions inside each other: does one call itself?"
             )
         return Scope(outer, depth=self.depth + 1)
 
@@ -312,10 +312,10 @@ def _expect_fits(value: Any) -> None:
     if not isinstance(value, Tensor) or not value.desc.is_static:
         return
     size = (value.desc.element_count or 0) * value.dtype.bits // 8
-    if size > _MEMORY or value.rank > _MOST_DIMENSIONS:
+    if size > _MEMORY or value.rank > _MAX_DIMENSIONS:
         raise OnnxError(
-            f"expected results of at most {_MOST_DIMENSIONS} dimensions and {_MEMORY} bytes, the memory of this"
-            f" machine, got {value.desc if value.rank <= _MOST_DIMENSIONS else value.rank}"
+            f"expected results of at most {_MAX_DIMENSIONS} dimensions and {_MEMORY} bytes, the memory of this"
+            f" machine, got {value.desc if value.rank <= _MAX_DIMENSIONS else value.rank}"
         )
 
 

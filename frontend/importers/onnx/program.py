@@ -20,7 +20,7 @@ from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.eager.tensor import EagerTensor
 from oneflow.frontend.importers.onnx.errors import OnnxError, ValueNeeded
 from oneflow.frontend.importers.onnx.graph import Graph, Input, Model, Node
-from oneflow.frontend.importers.onnx.host import MOST_ELEMENTS
+from oneflow.frontend.importers.onnx.host import MAX_ELEMENTS
 from oneflow.frontend.importers.onnx.interpreter import Interpreter, from_array
 from oneflow.frontend.importers.onnx.reader import read_model
 from oneflow.frontend.importers.onnx.table import find_builder
@@ -36,7 +36,7 @@ from oneflow.frontend.nn.module import Module, Parameter
 from oneflow.frontend.tracing.trace import trace
 
 #: The most programs for several values of inputs that are kept.
-MOST_PROGRAMS = 64
+MAX_PROGRAMS = 64
 
 
 def from_onnx(model: Any, *, device: Any = None) -> OnnxProgram:
@@ -148,7 +148,7 @@ class OnnxProgram(Module):
             fixed = {k: _fixed(v) for k, v in feeds.items() if k not in plain}
             key = tuple(plain), tuple((k, _value_key(v)) for k, v in fixed.items())
             if key not in self._compiled:
-                if len(self._compiled) == MOST_PROGRAMS:
+                if len(self._compiled) == MAX_PROGRAMS:
                     del self._compiled[next(iter(self._compiled))]
                 self._compiled[key] = self._compile(tuple(plain), fixed)
             try:
@@ -206,7 +206,7 @@ class OnnxProgram(Module):
 
 def _is_large(value: Any) -> bool:
     """Whether a value is data, which no program is specialized to."""
-    return isinstance(value, Tensor | np.ndarray) and bool(np.prod(value.shape) > MOST_ELEMENTS)
+    return isinstance(value, Tensor | np.ndarray) and bool(np.prod(value.shape) > MAX_ELEMENTS)
 
 
 def _traced(interpreter: Interpreter, feeds: Mapping[str, Any]) -> list[Any]:

@@ -22,10 +22,10 @@ from oneflow.frontend.importers.onnx.table import DOMAINS
 from oneflow.frontend.importers.onnx.types import NAMES, spelled
 
 #: The most elements that a sparse constant may have in dense form.
-_MOST_SPARSE = 2**28
+_MAX_SPARSE_ELEMENTS = 2**28
 #: The most nodes of a model whose functions are expanded, and graphs and functions inside each other.
-_MOST_NODES, MOST_DEPTH = 2**20, 64
-_NEWEST = onnx.defs.onnx_opset_version()
+_MAX_NODES, MAX_DEPTH = 2**20, 64
+_MAX_OPSET = onnx.defs.onnx_opset_version()
 
 
 def read_model(source: Any) -> Model:
@@ -62,9 +62,9 @@ class _Expansion:
             OnnxError: they are too many, or too deep inside each other.
         """
         if id(graph) not in self._counts:
-            if self._depth == MOST_DEPTH:
+            if self._depth == MAX_DEPTH:
                 raise OnnxError(
-                    f"expected at most {MOST_DEPTH} graphs and functions inside each other: does one call itself?"
+                    f"expected at most {MAX_DEPTH} graphs and functions inside each other: does one call itself?"
                 )
             self._depth += 1
             self._counts[id(graph)] = sum(map(self._of_node, graph.nodes))
@@ -76,10 +76,8 @@ class _Expansion:
         graphs = [g for x in node.attributes.values() for g in (x if isinstance(x, list) else [x])]
         total = 1 + sum(self.count(g) for g in graphs if isinstance(g, Graph))
         total += 0 if function is None else self.count(function.graph)
-        if total > _MOST_NODES:
-            raise OnnxError(
-                f"{node}: expected at most {_MOST_NODES} nodes in a model, got {total} with its functions"
-            )
+        if total > _MAX_NODES:
+            raise OnnxError(f"{node}: expected at most {_MAX_NODES} nodes in a model, got {total} with its functions")
         return total
 
 
@@ -111,8 +109,8 @@ def _opsets(imports: Iterable[Any]) -> dict[str, int]:
     """The version of each operator set that is used."""
     opsets = {_domain(entry.domain): int(entry.version) for entry in imports} or {"": 1}
     version = opsets.get("", 1)
-    if not 1 <= version <= _NEWEST:
-        raise OnnxError(f"expected an operator set from 1 to {_NEWEST}, the newest that is known, got {version}")
+    if not 1 <= version <= _MAX_OPSET:
+        raise OnnxError(f"expected an operator set from 1 to {_MAX_OPSET}, the newest that is known, got {version}")
     return opsets
 
 
@@ -261,8 +259,10 @@ class _Reader:
     def _sparse(self, proto: Any) -> np.ndarray:
         """A sparse constant, written out."""
         dims = tuple(proto.dims)
-        if any(d < 0 for d in dims) or math.prod(dims) > _MOST_SPARSE:
-            raise OnnxError(f"expected at most {_MOST_SPARSE} elements in a sparse constant, got {list(dims)}")
+        if any(d < 0 for d in dims) or math.prod(dims) > _MAX_SPARSE_ELEMENTS:
+            raise OnnxError(
+                f"expected at most {_MAX_SPARSE_ELEMENTS} elements in a sparse constant, got {list(dims)}"
+            )
         values, indices = self._array(proto.values), self._array(proto.indices)
         dense = np.zeros(dims, values.dtype)
         try:

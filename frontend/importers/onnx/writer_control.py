@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 
 from oneflow.dialect import dtypes
-from oneflow.dialect.control import passed
+from oneflow.dialect.control import body_inputs
 from oneflow.dialect.record import Call
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend.importers.onnx.writer_table import row
 
 
-def _passed(w: Any, c: Any) -> list[TensorDesc]:
+def _body_inputs(w: Any, c: Any) -> list[TensorDesc]:
     """The types of the arguments of the bodies of a call."""
-    return passed(Call(c.record, {"xs": tuple(map(w.desc, c.xs))}, c.attrs))
+    return body_inputs(Call(c.record, {"xs": tuple(map(w.desc, c.xs))}, c.attrs))
 
 
 @row("scan")
@@ -23,7 +23,7 @@ def _scan(w: Any, c: Any) -> Any:
     count, first, made = c.states, c.states + c.sequences, len(c.body.outputs)
     sequences = list(c.xs[count:first]) or [w.constant(np.arange(c.length))]
     before = [n for n in range(count) if w.is_used(made + n)]
-    with w.graph([*_passed(w, c)[:first], *([] if c.sequences else [TensorDesc((), dtypes.int64)])]) as body:
+    with w.graph([*_body_inputs(w, c)[:first], *([] if c.sequences else [TensorDesc((), dtypes.int64)])]) as body:
         results = w.inlined(c.body, [*body.inputs[:first], *c.xs[first:]])
         body.finish([*results, *(body.inputs[n] for n in before)])
     stacked = made - count + len(before)
@@ -40,7 +40,7 @@ def _scan(w: Any, c: Any) -> Any:
 @row("while_loop")
 def _while_loop(w: Any, c: Any) -> Any:
     (holds,) = w.inlined(c.condition, c.xs)
-    kinds = [TensorDesc((), dtypes.int64), TensorDesc((), dtypes.bool_), *_passed(w, c)[: c.states]]
+    kinds = [TensorDesc((), dtypes.int64), TensorDesc((), dtypes.bool_), *_body_inputs(w, c)[: c.states]]
     with w.graph(kinds) as body:
         after = w.inlined(c.body, [*body.inputs[2:], *c.xs[c.states :]])
         (goes_on,) = w.inlined(c.condition, [*after, *c.xs[c.states :]])

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from oneflow.frontend import serialization
+from oneflow.frontend.core.pytree import flatten
 from oneflow.frontend.core.tensor import Tensor
-from oneflow.frontend.core.tree import flatten
 from oneflow.frontend.eager.tensor import wrapped
 from oneflow.frontend.importers.lazy import load_torch
 from oneflow.frontend.importers.saved.graphs import PROGRAM, load_graph, save_graph

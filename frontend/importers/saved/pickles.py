@@ -46,7 +46,7 @@ def read_pickle(data: bytes, folder: Path | None = None) -> Any:
         content = _Reader(io.BytesIO(data)).load()
         if not isinstance(content, dict) or content.get("protocol_version") != PROTOCOL or "data" not in content:
             raise SavedError(f"expected a pickle of OneFlow's save of version {PROTOCOL}, got another pickle")
-        return _Maker(folder).made(content["data"])
+        return _ObjectBuilder(folder).made(content["data"])
     except SavedError:
         raise
     except (RecursionError, MemoryError) as error:
@@ -69,7 +69,7 @@ def _check_memo(data: bytes) -> None:
             raise SavedError(f"expected a pickle that numbers its values in order, got the number {argument}")
 
 
-class _Kept:
+class _StoredCall:
     """The record of an object in a pickle: the constructor's arguments, then its state."""
 
     arguments: tuple[Any, ...]
@@ -84,31 +84,31 @@ class _Kept:
         self.state = state
 
 
-class _Array(_Kept):
+class _Array(_StoredCall):
     """An array of NumPy; its state is a version, a shape, a type, whether it is in column-major order, and bytes."""
 
 
-class _Scalar(_Kept):
+class _Scalar(_StoredCall):
     """A number of NumPy: a type and bytes."""
 
 
-class _Type(_Kept):
+class _Type(_StoredCall):
     """A type of NumPy: its text; the byte order is in its state."""
 
 
-class _Encoded(_Kept):
+class _Encoded(_StoredCall):
     """Bytes that are written as text: the text, and its encoding."""
 
 
-class _OneFlowType(_Kept):
+class _OneFlowType(_StoredCall):
     """An element type of OneFlow: its state is its number."""
 
 
-class _Placed(_Kept):
+class _Placed(_StoredCall):
     """The placement of a global tensor, which is read as a tensor of this process."""
 
 
-class _Tensor(_Kept):
+class _Tensor(_StoredCall):
     """A tensor of OneFlow: its state has the array and the type, or the name of its folder."""
 
 
@@ -116,7 +116,7 @@ class _Parameter(_Tensor):
     """A parameter of OneFlow."""
 
 
-class _Layer(_Kept):
+class _Layer(_StoredCall):
     """A module of OneFlow of the class `kind`; its state has its attributes."""
 
     kind: type[Module]
@@ -129,7 +129,7 @@ _CLASSES: dict[str, Callable[..., Any]] = {
     "builtins.frozenset": frozenset,
     "builtins.complex": complex,
     "_codecs.encode": _Encoded,
-    "numpy.ndarray": _Kept,
+    "numpy.ndarray": _StoredCall,
     "numpy.dtype": _Type,
     **{f"numpy.{core}.multiarray._reconstruct": _Array for core in ("core", "_core")},
     **{f"numpy.{core}.multiarray.scalar": _Scalar for core in ("core", "_core")},
@@ -182,7 +182,7 @@ def _parameter(array: np.ndarray) -> Parameter:
     return Parameter(array, dtypes.from_numpy(array.dtype).is_inexact)
 
 
-class _Maker:
+class _ObjectBuilder:
     """Builds objects from the records of a pickle; `folder` has the tensors that are not in the pickle."""
 
     def __init__(self, folder: Path | None) -> None:
@@ -233,7 +233,7 @@ class _Maker:
             array = array.astype(dtype.numpy, copy=False)
         return _parameter(array) if isinstance(value, _Parameter) else wrapped(array)
 
-    def _state(self, value: _Kept) -> dict[str, Any]:
+    def _state(self, value: _StoredCall) -> dict[str, Any]:
         if not isinstance(value.state, dict):
             raise SavedError("expected a tensor or a layer with its state, got none")
         return value.state

@@ -31,7 +31,7 @@ _NAMES = {
 }  # fmt: skip
 _META = re.compile(r"\s*shape\s*\{(?P<dims>(?:\s*dim:\s*\d+)*)\s*\}\s*data_type:\s*(?P<type>\w+)\s*")
 #: More bytes than any `meta` has.
-_LONGEST_META = 1 << 16
+_MAX_META_BYTES = 1 << 16
 
 
 class SavedError(OneFlowError):
@@ -64,7 +64,7 @@ def read_variable(folder: Path) -> np.ndarray:
     if not is_variable(folder):
         raise SavedError(f"expected {folder} to be a variable, a folder with the files {META} and {ELEMENTS}")
     with open(folder / META, "rb") as file:
-        text = file.read(_LONGEST_META).decode("utf-8", "replace")
+        text = file.read(_MAX_META_BYTES).decode("utf-8", "replace")
     match = _META.fullmatch(text)
     name = _NAMES.get(match["type"]) if match is not None else None
     if match is None or name is None:

@@ -57,7 +57,9 @@ def compiled(module: fx.GraphModule, _: Sequence[Any], fallback: bool, is_backwa
         UnsupportedError: operators have no counterpart, and there is no `fallback`.
     """
     try:
-        return Program(module, 0 if is_backward else _count_shown(module), () if is_backward else _kept_inputs())
+        return Program(
+            module, 0 if is_backward else _count_forward_results(module), () if is_backward else _static_inputs()
+        )
     except UnsupportedError as error:
         if not fallback:
             raise
@@ -65,14 +67,14 @@ def compiled(module: fx.GraphModule, _: Sequence[Any], fallback: bool, is_backwa
         return make_boxed_func(module)
 
 
-def _kept_inputs() -> Sequence[int]:
+def _static_inputs() -> Sequence[int]:
     """The numbers of the inputs whose memory does not move between calls: parameters and buffers."""
     context = TracingContext.try_get()
     metadata = None if context is None else context.fw_metadata
     return () if metadata is None else metadata.static_input_indices
 
 
-def _count_shown(module: fx.GraphModule) -> int:
+def _count_forward_results(module: fx.GraphModule) -> int:
     """The number of results that leave AOTAutograd; the results after these are saved for the backward graph."""
     context = TracingContext.try_get()
     metadata = None if context is None else context.fw_metadata
@@ -83,19 +85,21 @@ def _count_shown(module: fx.GraphModule) -> int:
 class Program:
     """A graph as a compiled program for PyTorch's tensors: a function of a list of inputs, which it empties.
 
-    The first `shown` results leave AOTAutograd, those after them are kept for the backward graph. The inputs `kept`
-    are converted to arrays once.
+    The first `forward_results` results leave AOTAutograd, the others are saved for the backward graph. The inputs
+    `static` are converted to arrays once.
     """
 
-    def __init__(self, module: fx.GraphModule, shown: int, kept: Sequence[int] = ()) -> None:
+    def __init__(self, module: fx.GraphModule, forward_results: int, static: Sequence[int] = ()) -> None:
         self._boxed_call = True  # PyTorch's mark of such functions, which it looks for in the instance
         self.graph = Graph(module)
         nodes = [n for n in self.graph.nodes if n.op == "placeholder"]
         self._used = [i for i, source in enumerate(self.graph.inputs) if source.spec is not None]
-        self._arrays: dict[int, _Kept] = {i: _Kept() for i in kept if i in self._used}
-        self._inputs_returned = [_passed(x, nodes) for x in self.graph.outputs]
+        self._arrays: dict[int, _StaticInput] = {i: _StaticInput() for i in static if i in self._used}
+        self._inputs_returned = [_returned_input(x, nodes) for x in self.graph.outputs]
         self._results = [
-            _result(x, i < shown) for i, x in enumerate(self.graph.outputs) if self._inputs_returned[i] is None
+            _result(x, i < forward_results)
+            for i, x in enumerate(self.graph.outputs)
+            if self._inputs_returned[i] is None
         ]
         self._run = self._compile(_device_of(nodes)) if self._results else _nothing
 
@@ -107,10 +111,10 @@ class Program:
         return CompiledFunction(graph, self.graph.specs, named_device(device)).on_arrays()
 
     def __call__(self, inputs: list[Any]) -> list[Any]:
-        arrays, kept = [], self._arrays
+        arrays, static = [], self._arrays
         for number in self._used:
             value = inputs[number]
-            arrays.append(kept[number].array(value) if number in kept else _as_array(value))
+            arrays.append(static[number].array(value) if number in static else _as_array(value))
         values = [None if get is None else get(inputs) for get in self._inputs_returned]
         inputs.clear()
         results = [make(array) for make, array in zip(self._results, self._run(arrays), strict=True)]
@@ -120,7 +124,7 @@ class Program:
         return [next(rest) if get is None else x for get, x in zip(self._inputs_returned, values, strict=True)]
 
 
-class _Kept:
+class _StaticInput:
     """A tensor whose memory does not move, with its array."""
 
     __slots__ = ("_address", "_array", "_tensor")
@@ -137,19 +141,19 @@ class _Kept:
         return self._array
 
 
-def _passed(output: Any, placeholders: list[fx.Node]) -> Callable[[list[Any]], Any] | None:
+def _returned_input(output: Any, placeholders: list[fx.Node]) -> Callable[[list[Any]], Any] | None:
     """The getter of a result that is an input or a constant; None for a computed result."""
     if not isinstance(output, fx.Node):
         return lambda _: output
     return operator.itemgetter(placeholders.index(output)) if output in placeholders else None
 
 
-def _result(output: fx.Node, is_shown: bool) -> Callable[[Any], Any]:
+def _result(output: fx.Node, is_forward_result: bool) -> Callable[[Any], Any]:
     """The conversion of an array to a computed result: a tensor, or a number."""
     value = output.meta["val"]
     if isinstance(value, torch.SymInt):
         return _integer
-    order = _layout(value) if is_shown else None
+    order = _layout(value) if is_forward_result else None
     return to_tensor if order is None else lambda array: _in_layout(to_tensor(array), order)
 
 

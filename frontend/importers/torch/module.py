@@ -168,11 +168,11 @@ class TorchModule(Module):
     def _results(self, *arguments: Any) -> list[Any]:
         """The results of the model; updated buffers get their new values."""
         state = dict(self.named_parameters()) | dict(self.named_buffers())
-        shown, updates = self._split(self._graph.run(self._tensors(state, arguments)))
+        results, updates = self._split(self._graph.run(self._tensors(state, arguments)))
         with no_grad():
             for name, value in updates.items():
                 current_builder().assign(state[name], value, "the model")
-        return shown
+        return results
 
     def _tensors(self, state: Mapping[str, Any], arguments: Sequence[Any]) -> list[Any]:
         """The tensor arguments of the graph: state by its names, constants, and those of a call."""
@@ -216,10 +216,10 @@ class TorchModule(Module):
         unread = {name: None for kind, name, _ in self._inputs if kind in _STATE}
 
         def main(named: dict[str, Any], arguments: list[Any]) -> dict[str, Any]:
-            shown, updates = self._split(self._graph.run(self._tensors(unread | named, arguments)))
-            shown_names = [f"result{i}" for i in range(len(shown))] if len(shown) > 1 else ["result"]
-            results = dict(zip(shown_names, shown, strict=True)) | updates
-            return {name: x for name, x in results.items() if isinstance(x, Tensor)}
+            results, updates = self._split(self._graph.run(self._tensors(unread | named, arguments)))
+            names = [f"result{i}" for i in range(len(results))] if len(results) > 1 else ["result"]
+            named_results = dict(zip(names, results, strict=True)) | updates
+            return {name: x for name, x in named_results.items() if isinstance(x, Tensor)}
 
         specs = {name: known.spec for kind, name, known in self._inputs if kind in _STATE and name in state}
         return trace(main, specs, [x.spec for x in self._user_inputs if x.spec is not None])

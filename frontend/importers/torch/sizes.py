@@ -27,8 +27,8 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "Mod": operator.mod,
     "PythonMod": operator.mod,
     "ModularIndexing": lambda base, divisor, modulus: base // divisor % modulus,
-    "Max": _folded(sz.larger),
-    "Min": _folded(sz.smaller),
+    "Max": _folded(sz.maximum),
+    "Min": _folded(sz.minimum),
     "Pow": lambda base, count: functools.reduce(operator.mul, [base] * int(count)),
 }
 

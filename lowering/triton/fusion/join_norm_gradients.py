@@ -94,8 +94,8 @@ def _fits(norm: Norm, by_row: ir.Operation, by_parameter: ir.Operation, position
     first = min(positions[by_row.results[0]], positions[by_parameter.results[0]])
     is_available = all(positions.get(v, -1) < first for v in by_row.operands)
     limits = gpu_target().kernels.norm_gradients
-    is_sized = count >= limits.min_rows and 1 < length <= limits.max_row
-    return same and has_full_weight and is_available and is_sized
+    is_size_specialized = count >= limits.min_rows and 1 < length <= limits.max_row
+    return same and has_full_weight and is_available and is_size_specialized
 
 
 def _addition(

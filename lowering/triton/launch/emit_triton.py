@@ -34,7 +34,7 @@ from oneflow.lowering.triton.launch.unsupported import (
     is_one_operation,
     split_kernels,
 )
-from oneflow.lowering.triton.names import CHOICES, SOURCE
+from oneflow.lowering.triton.names import SOURCE, TUNING_CANDIDATES
 from oneflow.lowering.triton.source import Source
 from oneflow.lowering.triton.templates import hopper_forms, hopper_rows
 from oneflow.lowering.triton.templates.outline_templates import TEMPLATE, emit_template
@@ -57,7 +57,7 @@ class EmitTriton(Pass):
     `deterministic` keeps float additions in order, as does `oneflow.deterministic = "true"` on the module.
 
     With `autotune`, or `oneflow.autotune = "true"` on the module, matrix products and row kernels have
-    `oneflow.choices`: the sources of other candidate configurations. The device times the candidates.
+    `oneflow.tuning_candidates`: the sources of other candidate configurations. The device times the candidates.
 
     `precision` is the precision of f32 matrix products: `ieee`, `tf32` (10 bits of mantissa, on tensor cores) or
     `tf32x3` (three tf32 products, nearly f32). The default is the module's `oneflow.precision`, else `ieee`.
@@ -316,7 +316,7 @@ def _declare(function: ir.Operation, source: Source, candidates: Sequence[Source
     made.attributes["oneflow.kernel"] = function.attributes["oneflow.kernel"]
     made.attributes[SOURCE] = _attributes(source)
     if candidates:
-        made.attributes[CHOICES] = ir.ArrayAttr.get([_attributes(other) for other in candidates])
+        made.attributes[TUNING_CANDIDATES] = ir.ArrayAttr.get([_attributes(other) for other in candidates])
     function.erase()
 
 

@@ -13,7 +13,7 @@ from oneflow.dialect import dtypes
 from oneflow.dialect._mlir import ir, passmanager
 from oneflow.dialect.tensor_desc import TensorDesc, parse_desc
 from oneflow.lowering.triton.launch.unsupported import HostKernel, read_host
-from oneflow.lowering.triton.names import CHOICES, HOST, PLAN, SOURCE, identifier
+from oneflow.lowering.triton.names import HOST, PLAN, SOURCE, TUNING_CANDIDATES, identifier
 from oneflow.lowering.triton.source import Source
 
 
@@ -21,9 +21,9 @@ from oneflow.lowering.triton.source import Source
 class Program:
     """The plans of an entry and of bodies as Python source, and their referenced data.
 
-    `sources` are the kernels by name, `choices` the candidates of each kernel that is tuned. `workspace` is in bytes.
-    `sites` are the places of run-time checks in the user's program. `externals` are the external kernels, `hosts` the
-    kernels that run on the host.
+    `sources` are the kernels by name, `candidates` the further configurations of kernels that are tuned. `workspace`
+    is in bytes. `sites` are the places of run-time checks in the user's program. `externals` are the external
+    kernels, `hosts` the kernels that run on the host.
     """
 
     name: str
@@ -35,7 +35,7 @@ class Program:
     constants: tuple[np.ndarray, ...]
     externals: tuple[str, ...] = ()
     hosts: tuple[HostKernel, ...] = ()
-    choices: dict[str, tuple[Source, ...]] = field(default_factory=dict)
+    candidates: dict[str, tuple[Source, ...]] = field(default_factory=dict)
 
     def on(self, arch: str) -> Program:
         """The program with the forms of its kernels for an architecture.
@@ -43,9 +43,9 @@ class Program:
         Where a kernel that is tuned has a special form, its plain form becomes one of its candidates.
         """
         special = {name: source.on(arch) for name, source in self.sources.items() if arch in source.special}
-        plain = {name: replace(self.sources[name], special={}) for name in special if name in self.choices}
-        choices = {name: (form, *self.choices[name]) for name, form in plain.items()}
-        return replace(self, sources={**self.sources, **special}, choices={**self.choices, **choices})
+        plain = {name: replace(self.sources[name], special={}) for name in special if name in self.candidates}
+        candidates = {name: (form, *self.candidates[name]) for name, form in plain.items()}
+        return replace(self, sources={**self.sources, **special}, candidates={**self.candidates, **candidates})
 
     def function(self) -> Callable[..., None]:
         """The plan as a function of a run, addresses and sizes."""
@@ -91,9 +91,9 @@ def read_program(module: ir.Module) -> Program:
         tuple(str(a) for a in attributes["oneflow.externals"]) if "oneflow.externals" in attributes else (),
         tuple(read_host(f) for f in functions if HOST in f.attributes),
         {
-            _name(f): tuple(_source(_name(f), c) for c in f.attributes[CHOICES])
+            _name(f): tuple(_source(_name(f), c) for c in f.attributes[TUNING_CANDIDATES])
             for f in functions
-            if CHOICES in f.attributes
+            if TUNING_CANDIDATES in f.attributes
         },
     )
 

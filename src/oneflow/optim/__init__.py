@@ -5,7 +5,7 @@ from oneflow.frontend.optim import lr_scheduler
 from oneflow.frontend.optim.algorithms import LAMB, SGD, Adadelta, Adagrad, Adam, AdamW, RMSprop
 from oneflow.frontend.optim.lbfgs import LBFGS
 from oneflow.frontend.optim.optimizer import Optimizer
-from oneflow.frontend.optim.written_out import Adamax, NAdam, RAdam, Rprop
+from oneflow.frontend.optim.composed_algorithms import Adamax, NAdam, RAdam, Rprop
 from oneflow.optim import optimizer
 
 Lamb = LAMB

@@ -9,7 +9,7 @@ import pytest
 from samples import SAMPLES
 
 from oneflow.dialect.builder import Value
-from oneflow.dialect.composed import composed_gradient
+from oneflow.dialect.decomposition_gradient import decomposition_gradient
 from oneflow.dialect.dtypes import float64
 from oneflow.dialect.numpy_builder import NumpyBuilder, run_reference
 from oneflow.dialect.record import REGISTRY, Call, attribute_values, distribute, flatten
@@ -21,7 +21,7 @@ CONSTANT = {"fused_get_ciou_result"}
 
 def _is_checked(sample):
     record = REGISTRY[sample.op]
-    own = callable(record.grad) and record.grad is not composed_gradient
+    own = callable(record.grad) and record.grad is not decomposition_gradient
     return own and record.decompose is not None and sample.op not in CONSTANT and sample.gradient
 
 
@@ -49,7 +49,7 @@ def test_one_cotangent(name):
     for number, result in enumerate(results):
         if np.asarray(result).dtype.kind != "f":
             continue
-        got, want = (gradients(slot, sample, number) for slot in (REGISTRY[name].grad, composed_gradient))
+        got, want = (gradients(slot, sample, number) for slot in (REGISTRY[name].grad, decomposition_gradient))
         for operand, wanted in want.items():
             found = got.get(operand) or [np.zeros_like(w) for w in wanted]
             for a, b in zip(found, wanted, strict=False):
@@ -87,7 +87,7 @@ def _derived(ops, name, operands, attrs, seeds):
     padded = [*operands, *[None] * (len(names) - len(operands))]
     inputs = {n: tuple(x) if isinstance(x, list) else x for n, x in zip(names, padded, strict=True)}
     call = Call(record, inputs, attribute_values(record, attrs))
-    found = composed_gradient(ops, call, *seeds, *[None] * (len(results) - len(seeds)))
+    found = decomposition_gradient(ops, call, *seeds, *[None] * (len(results) - len(seeds)))
     return {n: [g().handle for g in flatten([gs]) if g is not None] for n, gs in found.items()}, results
 
 

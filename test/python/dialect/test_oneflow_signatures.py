@@ -14,8 +14,8 @@ from read_oneflow import signatures
 from oneflow.dialect import ops  # noqa: F401
 from oneflow.dialect.oneflow import BOOKKEEPING
 from oneflow.dialect.record import REGISTRY
-from oneflow.dialect.refused import reason_for, refused
 from oneflow.dialect.signature import ArgDef, AttrDef, Signature, parse_signature
+from oneflow.dialect.unsupported_operators import reason_for, refused
 
 TABLE = Path(__file__).parent / "oneflow_signatures.txt"
 THEIRS = {s.name: s for s in map(parse_signature, TABLE.read_text(encoding="utf-8").splitlines()[1:])}

@@ -23,10 +23,10 @@ from oneflow.dialect.reader import read_module
 from oneflow.dialect.record import REGISTRY, Call
 from oneflow.dialect.sbp import B, P, S
 from oneflow.runtime.collectives import mpi
-from oneflow.runtime.collectives.operations import carry_out
+from oneflow.runtime.collectives.operations import run_collective
 from oneflow.runtime.collectives.transport import Array, World
 from oneflow.runtime.distributed import compile_distributed, lay_out, world_of
-from oneflow.testing.simulate import RULES, Meeting, cut, meet
+from oneflow.testing.simulate import RULES, Rendezvous, cut, exchange
 
 DTYPES = dtypes.DTYPES
 #: The element types that collectives carry: complex numbers are pairs of reals when collectives run.
@@ -92,8 +92,8 @@ def check_roots(world: World, dtype: DType, run: Callable[..., Array]) -> None:
     for root, (name, how) in itertools.product(range(members), names):
         attrs = [{"root": root, "index": r, "members": members, "mesh_axes": [0], **how} for r in range(members)]
         wanted = RULES[name](arrays, attrs)
-        made = world.run([functools.partial(run, name, r, attrs[r], [arrays[r]], [SHAPE]) for r in world.here])
-        for rank, (array,) in zip(world.here, made, strict=True):
+        made = world.run([functools.partial(run, name, r, attrs[r], [arrays[r]], [SHAPE]) for r in world.local_ranks])
+        for rank, (array,) in zip(world.local_ranks, made, strict=True):
             np.testing.assert_array_equal(array, wanted[rank], err_msg=f"{name} {how} of {dtype.name}, root {root}")
 
 
@@ -111,10 +111,10 @@ def check_several(world: World, dtype: DType, run: Callable[..., list[Array]]) -
 
     def compare(name: str, attrs: dict[str, Any], arrays: list[list[Array]]) -> None:
         calls = [Call(REGISTRY[name], {"in": tuple(a)}, {**attrs, **g}) for a, g in zip(arrays, group, strict=True)]
-        wanted = meet([Meeting(c, c.operands) for c in calls])
+        wanted = exchange([Rendezvous(c, c.operands) for c in calls])
         shapes = [[w.shape for w in row] for row in wanted]
-        tasks = [functools.partial(run, name, r, calls[r].attrs, arrays[r], shapes[r]) for r in world.here]
-        for rank, made in zip(world.here, world.run(tasks), strict=True):
+        tasks = [functools.partial(run, name, r, calls[r].attrs, arrays[r], shapes[r]) for r in world.local_ranks]
+        for rank, made in zip(world.local_ranks, world.run(tasks), strict=True):
             for one, other in zip(made, wanted[rank], strict=True):
                 np.testing.assert_array_equal(one, other, err_msg=f"{name} {attrs} of {dtype.name}")
 
@@ -136,7 +136,7 @@ def on_host(world: World) -> Callable[..., list[Array]]:
 
     def run(name: str, rank: int, attrs: dict[str, Any], arrays: list[Array], shapes: list[Any]) -> list[Array]:
         targets = [np.empty(s, arrays[0].dtype) for s in shapes]
-        carry_out(name, world.transport(rank, range(world.size)), attrs, arrays, targets)
+        run_collective(name, world.transport(rank, range(world.size)), attrs, arrays, targets)
         return targets
 
     return run

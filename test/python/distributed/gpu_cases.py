@@ -20,7 +20,7 @@ from oneflow.dialect.external import as_array
 from oneflow.dialect.nd_sbp import devices
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.runtime.collectives import mpi, nccl
-from oneflow.runtime.collectives.operations import carry_out, packing_bytes
+from oneflow.runtime.collectives.operations import packing_bytes, run_collective
 from oneflow.runtime.cuda import driver, script, steps
 from oneflow.runtime.cuda.array import CudaArray
 from oneflow.runtime.distributed import world_of
@@ -47,7 +47,7 @@ def boxing(name: str, ranks: list[int]) -> None:
         count = packing_bytes(name, transport, attrs, *descs) or 0
         buffer = CudaArray.of(np.zeros(count + 1, np.uint8), gpus.device)
         with transport.on_stream(int(buffer.stream.handle), buffer.address):
-            carry_out(name, transport, attrs, *memory)
+            run_collective(name, transport, attrs, *memory)
         return [a.numpy() for a in sides[1]]
 
     boxing_cases.check_roots(mpi.world(), dtype, run)

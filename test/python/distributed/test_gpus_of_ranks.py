@@ -148,13 +148,13 @@ PARTS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("pitch", [nccl.MOST_PITCH, 100, 0], ids=["rows", "short", "blocks"])
+@pytest.mark.parametrize("pitch", [nccl.MAX_PITCH, 100, 0], ids=["rows", "short", "blocks"])
 @pytest.mark.parametrize(("shape", "part"), PARTS, ids=str)
 def test_copies_are_rows_of_blocks(
     shape: tuple[int, ...], part: object, pitch: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every element is copied once, to the right position; the pitch of rows is within the limit of the driver."""
-    monkeypatch.setattr(nccl, "MOST_PITCH", pitch)
+    monkeypatch.setattr(nccl, "MAX_PITCH", pitch)
     whole, other = np.arange(np.prod(shape, dtype=int), dtype=np.float32).reshape(shape), np.zeros(shape, np.float32)
     source, target = whole[part], np.zeros_like(whole[part])  # type: ignore[index]
     for pair in ((target, source), (other[part], target)):  # type: ignore[index]

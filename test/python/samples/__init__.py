@@ -13,12 +13,12 @@ SAMPLES: list[Sample] = [s for m in _modules for s in m.SAMPLES]
 #: Whether every check runs with all samples, in place of the samples that the check's module names.
 EVERY = "ONEFLOW_TEST_ALL" in os.environ
 #: The largest number of an operator's samples in `SPREAD`.
-MOST = 8
+MAX_SAMPLES = 8
 
 
 def _spread(samples: list[Sample]) -> list[Sample]:
-    """At most `MOST` of the samples, from the first to the last at even distances."""
-    step = max(1, -(-len(samples) // MOST))
+    """At most `MAX_SAMPLES` of the samples, from the first to the last at even distances."""
+    step = max(1, -(-len(samples) // MAX_SAMPLES))
     return samples if EVERY else samples[::step]
 
 

@@ -12,7 +12,7 @@ from oneflow.passes.base import PassError
 from oneflow.passes.pipeline import Pipeline
 from oneflow.runtime.arguments import ArgumentError
 from oneflow.runtime.executable import KernelError, Options, compile_module
-from oneflow.runtime.sized import compile_program
+from oneflow.runtime.size_specialization import compile_program
 from oneflow.runtime.user_ops.bounds_checks import check_bounds
 
 MIXED = """

@@ -9,7 +9,7 @@ import pytest
 import oneflow as flow
 from oneflow.dialect import dtypes as dt
 from oneflow.testing import Sample, t
-from oneflow.testing.user import check_op
+from oneflow.testing.user_operators import check_op
 from oneflow.tools import oneflow_opt, oneflow_translate
 
 HERE = Path(__file__).parent / "libraries"

@@ -16,7 +16,7 @@ from oneflow.frontend import cuda
 from oneflow.runtime.executable import KernelError
 from oneflow.testing import Sample, t
 from oneflow.testing.triton_interpreter import check_triton
-from oneflow.testing.user import check_op
+from oneflow.testing.user_operators import check_op
 
 
 def on_device(test):

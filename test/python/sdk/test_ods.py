@@ -10,9 +10,9 @@ from oneflow.dialect.reader import ProgramError, read_module
 from oneflow.dialect.record import REGISTRY, Absent, OperatorError, Registry
 from oneflow.runtime.user_ops.library import LibraryError, load_library
 from oneflow.testing.sample import Sample, t
-from oneflow.testing.user import check_op
+from oneflow.testing.user_operators import check_op
 from oneflow.tools import oneflow_translate
-from oneflow.tools.declared import declare
+from oneflow.tools.declared_operators import declare
 from oneflow.tools.ods import read_ods
 
 DECLARED = """
@@ -114,7 +114,7 @@ def test_a_declared_operator_becomes_a_library(build, tmp_path):
     assert isinstance(registry["ods_leaky"].grad, Absent)
     many = registry["ods_many"]
     assert many.traits == {"cpu_only"}
-    assert [(a.name, a.least, a.most) for a in many.signature.inputs] == [("in", 0, None), ("bias", 0, 1)]
+    assert [(a.name, a.min_count, a.max_count) for a in many.signature.inputs] == [("in", 0, None), ("bias", 0, 1)]
     defaults = {a.name: a.default for a in many.signature.attrs if not a.is_mandatory}
     assert defaults == {"mode": "mean", "sizes": (1, 2), "flag": False, "weights": ()}
     check_op(

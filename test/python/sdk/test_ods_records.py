@@ -9,7 +9,7 @@ import pytest
 from oneflow.dialect.oneflow import create_context
 from oneflow.dialect.reader import ProgramError, read_module
 from oneflow.dialect.record import REGISTRY, Registry
-from oneflow.tools.declared import declare, declare_missing
+from oneflow.tools.declared_operators import declare, declare_missing
 from oneflow.tools.ods import OdsOp, read_ods
 from oneflow.tools.ods_parser import Dag, OdsError, Term
 from oneflow.tools.ods_records import read_records

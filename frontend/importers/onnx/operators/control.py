@@ -21,7 +21,7 @@ from oneflow.frontend.importers.onnx.types import SmallType, spelled, type_of_nu
 from oneflow.frontend.tracing import control_flow
 
 #: The most iterations of a loop that is unrolled, and the fewest of a loop over tensors that is an operator.
-MOST_ITERATIONS, FEWEST_SCANNED = 10_000, 8
+MAX_UNROLLED_ITERATIONS, MIN_SCANNED_ITERATIONS = 10_000, 8
 
 
 @builder("If", raw=True)
@@ -64,7 +64,7 @@ def _loop(count: Any = None, condition: Any = None, *state: Any, body: Graph, no
     try:
         trips = None if count is None else int(node.known(0, count).reshape(-1)[0])
         goes_on = condition is None or bool(node.known(1, condition).reshape(-1)[0])
-        if trips is not None and FEWEST_SCANNED <= trips <= MOST_ITERATIONS and condition is None:
+        if trips is not None and MIN_SCANNED_ITERATIONS <= trips <= MAX_UNROLLED_ITERATIONS and condition is None:
             found = _scanned_loop(trips, state, body, node)
             if found is not None:
                 return found
@@ -124,8 +124,8 @@ def _unrolled(
 ) -> Any:
     carried, collected, number = list(state), [], 0
     while goes_on and (trips is None or number < trips):
-        if number == MOST_ITERATIONS:
-            raise OnnxError(f"expected a loop of at most {MOST_ITERATIONS} iterations")
+        if number == MAX_UNROLLED_ITERATIONS:
+            raise OnnxError(f"expected a loop of at most {MAX_UNROLLED_ITERATIONS} iterations")
         further, *results = node.call(body, np.array(number, np.int64), np.array(True), *carried)
         carried, scanned = results[: len(carried)], results[len(carried) :]
         collected.append(scanned)
@@ -177,7 +177,7 @@ def _scan(
     length = scanned[0].shape[axes[0]]
     backwards = scan_input_directions or [0] * num_scan_inputs
     collected_ways = scan_output_axes, scan_output_directions
-    if tracing() and (length is None or length >= FEWEST_SCANNED):
+    if tracing() and (length is None or length >= MIN_SCANNED_ITERATIONS):
         found = _scan_as_operator(carried, scanned, axes, backwards, collected_ways, body, node)
         if found is not None:
             return found

@@ -22,7 +22,7 @@ from oneflow.frontend.importers.onnx.table import builder
 from oneflow.frontend.importers.onnx.types import limits
 
 #: The most elements of a window of which each is a slice of the images.
-MOST_PARTS = 4096
+MAX_PARTS = 4096
 _MAX = {1: F.max_pool1d, 2: F.max_pool2d, 3: F.max_pool3d}
 _AVERAGE = {1: F.avg_pool1d, 2: F.avg_pool2d, 3: F.avg_pool3d}
 
@@ -85,8 +85,8 @@ class Windows:
     def parts(self, framed: Tensor) -> list[Tensor]:
         """For each element of a window, its positions in all windows."""
         parts = []
-        if math.prod(self.kernel) > MOST_PARTS:
-            raise OnnxError(f"expected windows of at most {MOST_PARTS} elements, got {list(self.kernel)}")
+        if math.prod(self.kernel) > MAX_PARTS:
+            raise OnnxError(f"expected windows of at most {MAX_PARTS} elements, got {list(self.kernel)}")
         for offsets in itertools.product(*map(range, self.kernel)):
             rows = zip(offsets, framed.sizes()[2:], self.kernel, self.strides, self.dilations, strict=True)
             cuts = [slice(o * d, n - (k - 1 - o) * d, s) for o, n, k, s, d in rows]

@@ -6,7 +6,7 @@ import pytest
 import oneflow as flow
 from oneflow.lowering.pipelines import pipeline_between
 from oneflow.passes.pipeline import Pipeline, PipelineFailure
-from oneflow.runtime.sized import compile_program
+from oneflow.runtime.size_specialization import compile_program
 
 RNG = np.random.default_rng(0)
 H, X, W = (RNG.standard_normal(s).astype(np.float32) for s in ((2, 3), (4, 2, 3), (3, 3)))

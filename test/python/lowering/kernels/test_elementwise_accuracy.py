@@ -23,7 +23,7 @@ ABSOLUTE = {
 }
 #: Zeros, poles and bends.
 POINTS = (0, 0.5, 1, 2, -1, -2, 1.4616321, -2.4570247, -2.7476826, -0.504083, -3.1435809, 3.1415927, 1.5707964, -3, 3)
-LEAST = 2.0**-149
+MIN_SUBNORMAL = 2.0**-149
 
 
 def functions():
@@ -58,7 +58,7 @@ def wrong(name, x, got, want):
         narrow = want.astype(np.float32)
         units = np.spacing(np.abs(narrow)).astype(np.float64)
     allowed = ABSOLUTE.get(name, lambda x, y: LIMIT * units)(x.astype(np.float64), want)
-    allowed = np.maximum(allowed, 64 * LEAST)
+    allowed = np.maximum(allowed, 64 * MIN_SUBNORMAL)
     special = ~np.isfinite(narrow)
     same = np.where(special, (got == narrow) | (np.isnan(got) & np.isnan(narrow)), True)
     with np.errstate(all="ignore"):

@@ -1,4 +1,6 @@
-"""GPU targets: programs compile for each target, choices depend on the target's sizes, unknown names are refused."""
+"""GPU targets: programs compile for each target, configurations depend on the target's sizes, unknown names are
+refused.
+"""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Programs whose ranks do not meet are found, by the check and by the simulation."""
+"""Programs whose ranks issue different collectives are found, by the check and by the simulation."""
 
 import numpy as np
 import pytest
@@ -27,7 +27,7 @@ def ranks(context, mesh=(2,)):
 def run(modules):
     programs = [{"main": m.body.operations[0].operation} for m in modules]
     pieces = [np.zeros((3, 4), np.float32), np.zeros((6, 4), np.float32)]
-    return simulation._in_lock_step([simulation._run(p, "main", pieces, REGISTRY) for p in programs], (2,))
+    return simulation._run_ranks([simulation._run(p, "main", pieces, REGISTRY) for p in programs], (2,))
 
 
 def swapped(context):

@@ -62,7 +62,7 @@ def test_training_with_a_split_vocabulary(loss, mesh, strategy, context):
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_scores_are_never_moved(loss, context):
-    """Only sums and maxima of rows meet: no collective has the scores of a row."""
+    """Only sums and maxima of rows are exchanged: no collective has the scores of a row."""
     with context:
         module = distribute(program(loss, (3,)), context, (3,), "strategy=greedy")
         run_passes(module, "oneflow-to-physical{rank=0}")

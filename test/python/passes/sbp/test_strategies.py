@@ -208,7 +208,7 @@ def test_costs_are_not_found_without_end(context, monkeypatch):
     _module, graph = graph_of(text, context, (2, 2))
     costs = Costs((2, 2), Machine(), Boxing((2, 2)))
     greedy = choose_greedily(graph, (2, 2))
-    monkeypatch.setattr("oneflow.passes.sbp.auto.LEAST", -1.0)
+    monkeypatch.setattr("oneflow.passes.sbp.auto.MIN_COST_SECONDS", -1.0)
     assert choose_cheapest(graph, costs, greedy, -1.0) == greedy
     assert not costs._transfers
     assert costs.total(graph, choose_cheapest(graph, costs, greedy, 60.0)) <= costs.total(graph, greedy)

@@ -11,10 +11,10 @@ from oneflow.dialect.sbp import B, S
 from oneflow.passes.sbp.auto import choose_cheapest
 from oneflow.passes.sbp.boxing import Boxing
 from oneflow.passes.sbp.cost import Costs, Machine
-from oneflow.passes.sbp.crossing import Crossing
 from oneflow.passes.sbp.elimination import choose_by_elimination
 from oneflow.passes.sbp.graph import GraphReader
 from oneflow.passes.sbp.greedy import choose_greedily
+from oneflow.passes.sbp.placement_transfer import PlacementTransfer
 from oneflow.passes.sbp.placements import assign_placements
 from oneflow.passes.sbp.submeshes import Submesh, read_submeshes
 from oneflow.passes.structure import Structure
@@ -39,7 +39,7 @@ def test_elements_that_cross(source, target):
         have = dict(zip(source.members, cut(numbers, given, source.mesh), strict=True))
         need = dict(zip(target.members, cut(numbers, wanted, target.mesh), strict=True))
         lacking = sum(len(np.setdiff1d(piece, have.get(rank, []))) for rank, piece in need.items())
-        assert Crossing(source, target, wanted).elements(SHAPE, given) == lacking
+        assert PlacementTransfer(source, target, wanted).elements(SHAPE, given) == lacking
 
 
 STAGES = """

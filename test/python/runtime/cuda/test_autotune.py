@@ -26,7 +26,7 @@ def cuda(tmp_path):
 
 
 class Clock:
-    """Says that the n-th way of each kernel that is timed is the fastest."""
+    """Says that the n-th candidate of each kernel that is timed is the fastest."""
 
     def __init__(self, fastest):
         self.fastest, self.calls = fastest, 0
@@ -59,20 +59,20 @@ def program_of(function):
     return function._latest().executable.program
 
 
-@pytest.mark.parametrize("way", [1, 2, 3])
-def test_the_fastest_candidate_of_a_product(cuda, clock, way):
+@pytest.mark.parametrize("fastest", [1, 2, 3])
+def test_the_fastest_candidate_of_a_product(cuda, clock, fastest):
     x, w = floats(70, 40), floats(40, 50)
-    used, texts = clock(way), []
+    used, texts = clock(fastest), []
     function = flow.compile(product, device="cuda")
     for _ in range(2):
         np.testing.assert_allclose(function(x, w), np.maximum(x @ w, 0), rtol=1e-4, atol=1e-4)
         texts.append(program_of(function).text)
-    assert used.calls > 2 and texts[0] == texts[1] and not program_of(function).choices
+    assert used.calls > 2 and texts[0] == texts[1] and not program_of(function).candidates
     flow.cuda.set_autotune(False)
     plain = flow.compile(lambda x, w: product(x, w), device="cuda")
     plain(x, w)
     kernel, other = (next(iter(program_of(f).sources.values())).text.partition("):\n")[2] for f in (function, plain))
-    assert (kernel == other) == (way == 1)
+    assert (kernel == other) == (fastest == 1)
 
 
 def test_rows_differ_in_warps(cuda, clock):
@@ -147,7 +147,7 @@ def test_events_are_asked(cuda):
     np.testing.assert_allclose(
         function(floats(5, 4), floats(4, 3)), np.maximum(floats(5, 4) @ floats(4, 3), 0), 1e-5, 1e-5
     )
-    assert not program_of(function).choices
+    assert not program_of(function).candidates
 
 
 @pytest.mark.parametrize("everywhere", [False, True])

@@ -12,7 +12,7 @@ from oneflow.lowering.triton.source import Source, TensorDescriptor
 from oneflow.runtime.cuda import driver
 from oneflow.runtime.cuda.array import CudaArray
 from oneflow.runtime.cuda.compiler import compile_source
-from oneflow.runtime.cuda.tensor_maps import TensorMap, lift
+from oneflow.runtime.cuda.tensor_maps import TensorMap, lift_descriptors
 from oneflow.testing.host_cuda import host_cuda
 
 TMA_CONFIGS = configs_of(HOPPER_TILES.tma)
@@ -31,11 +31,11 @@ SOURCE = Source(
 
 
 def test_descriptors_of_known_sizes_are_parameters():
-    lifted, found = lift(SOURCE, 90)
+    lifted, found = lift_descriptors(SOURCE, 90)
     assert found == [(1, 768, (96, 128), (256, 1)), (2, 0, (96, 128), (128, 1))]
     assert lifted.parameters[3:] == (("block1", "tensordesc<bf16[64, 64]>"), ("block3", "tensordesc<bf16[64, 128]>"))
     assert "def copy(n, p0, p1, block1, block3):" in lifted.text and lifted.text.count("make_tensor_descriptor") == 1
-    assert lift(SOURCE, 80) == (SOURCE, [])
+    assert lift_descriptors(SOURCE, 80) == (SOURCE, [])
 
 
 def test_maps_say_how_blocks_are_copied():

@@ -3,10 +3,10 @@
 // RUN: oneflow-opt %s --oneflow-emit-triton | FileCheck %s --check-prefix=ONE
 
 // Rows have candidates with half or twice the warps; the plan is equal. Other kernels have no candidates.
-// CHECK: @main_kernel_0{{.*}} attributes {oneflow.choices = [{{.*}}warps = 4 : i64}, {{.*}}warps = 16 : i64}], oneflow.kernel = "row", {{.*}}warps = 8 : i64}
+// CHECK: @main_kernel_0{{.*}} attributes {oneflow.kernel = "row", oneflow.triton = {{.*}}warps = 8 : i64}, oneflow.tuning_candidates = [{{.*}}warps = 4 : i64}, {{.*}}warps = 16 : i64}]
 // CHECK: @main_kernel_1
-// CHECK-NOT: oneflow.choices
-// ONE-NOT: oneflow.choices
+// CHECK-NOT: oneflow.tuning_candidates
+// ONE-NOT: oneflow.tuning_candidates
 #id = affine_map<(d0, d1) -> (d0, d1)>
 #row = affine_map<(d0, d1) -> (d0)>
 func.func private @main_kernel_0(%x: tensor<64x4000xf32>, %out: tensor<64xf32>) -> tensor<64xf32> attributes {oneflow.kernel = "row"} {

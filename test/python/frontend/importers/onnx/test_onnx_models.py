@@ -102,7 +102,7 @@ def test_gradients_flow_in_eager_mode_and_copies_have_their_own_parameters():
 
 
 def test_programs_by_value_are_limited(monkeypatch):
-    monkeypatch.setattr(program_module, "MOST_PROGRAMS", 2)
+    monkeypatch.setattr(program_module, "MAX_PROGRAMS", 2)
     program = flow.from_onnx(
         model([node("Tile", "x t", "y")], [("x", F32, [1]), ("t", I64, [1])], [("y", F32, None)])
     )

@@ -27,8 +27,8 @@ CASES = {
     "of two axes": ([np.s_[:2, :, :6], np.s_[2:, :, 6:], np.s_[2:, :, :6]], 1),
     "with steps": ([np.s_[..., :6:2], np.s_[..., 7::3]], 1),
     "of one": ([np.s_[0], np.s_[2], np.s_[1]], 1),
-    "that meet": ([np.s_[..., :5], np.s_[..., 4:]], 3),
-    "that meet in steps": ([np.s_[..., ::2], np.s_[..., 1::2]], 3),
+    "that touch": ([np.s_[..., :5], np.s_[..., 4:]], 3),
+    "that touch in steps": ([np.s_[..., ::2], np.s_[..., 1::2]], 3),
     "and the whole": ([np.s_[..., :4], np.s_[..., 4:], np.s_[...]], 3),
 }
 

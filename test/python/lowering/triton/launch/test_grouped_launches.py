@@ -228,4 +228,4 @@ def test_grouped_products_have_no_other_configurations():
     """Candidates are for a single product; the configuration of a grouped launch is chosen for all products."""
     tuned = 'module attributes {{oneflow.autotune = "true"}} {{\n{}\n}}'
     separate = lower(tuned.format(products(1, (768, 768, 8192))))
-    assert separate.choices["main_kernel_0"] and not lower(tuned.format(products(3, (768, 768, 8192)))).choices
+    assert separate.candidates["main_kernel_0"] and not lower(tuned.format(products(3, (768, 768, 8192)))).candidates

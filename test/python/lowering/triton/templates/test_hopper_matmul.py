@@ -67,7 +67,7 @@ def test_candidates_are_distinct(arch, count):
     plain = lowered.lower(TUNED)
     program = plain.on(arch)
     ((name, source),) = program.sources.items()
-    candidates = [(c.text, c.warps, c.stages) for c in (source, *program.choices[name])]
+    candidates = [(c.text, c.warps, c.stages) for c in (source, *program.candidates[name])]
     assert len(set(candidates)) == len(candidates) == count
     assert (plain.sources[name].text, plain.sources[name].warps, plain.sources[name].stages) in candidates
 

@@ -133,8 +133,8 @@ def _part(
     def term(*position: Expr) -> Expr:
         at, (o, *elements) = position[: len(shape)], position[len(shape) :]
         n, (*group, channel), image = layout.split(at)
-        seen = [w + b for w, b in zip(phase.windows(image, elements), before, strict=True)]
-        slope = dy[layout.arrange(n, (*group, o), seen)]
+        windows = [w + b for w, b in zip(phase.windows(image, elements), before, strict=True)]
+        slope = dy[layout.arrange(n, (*group, o), windows)]
         return slope * filters[layout.arrange((*group, o), (channel,), elements)]
 
     return c.sum_(shape, (count, *phase.kernel), term)

@@ -9,9 +9,9 @@ import numpy as np
 
 from oneflow.dialect import compute as c
 from oneflow.dialect.builder import Builder, Value
+from oneflow.dialect.complex_parts import each_part
 from oneflow.dialect.compute import Size, Stage
 from oneflow.dialect.ops.slicing import along, take
-from oneflow.dialect.parts import each_part
 from oneflow.dialect.record import Call, Law, operator
 from oneflow.dialect.sbp import Factors, repeated_factors
 from oneflow.dialect.shapes import expect_dim, letters, same_dtype

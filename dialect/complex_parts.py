@@ -21,7 +21,7 @@ from typing import Any
 from oneflow.dialect import complex_bodies, derivative
 from oneflow.dialect import scalar as s
 from oneflow.dialect.builder import Builder, Value
-from oneflow.dialect.composed import mapped
+from oneflow.dialect.decomposition_gradient import mapped
 from oneflow.dialect.elementwise import scalar_body
 from oneflow.dialect.record import Call, flatten
 from oneflow.dialect.scalar import Expr

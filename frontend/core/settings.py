@@ -31,8 +31,8 @@ class Scope(NamedTuple):
     loss_scale: Any = None
 
 
-_OUTSIDE = Scope()
-SCOPE: ContextVar[Scope] = ContextVar("oneflow_scope", default=_OUTSIDE)
+_DEFAULT = Scope()
+SCOPE: ContextVar[Scope] = ContextVar("oneflow_scope", default=_DEFAULT)
 
 
 def get_default_dtype() -> DType:

@@ -7,9 +7,9 @@ from typing import Any
 from oneflow.dialect import compute as c
 from oneflow.dialect import dtypes
 from oneflow.dialect.builder import Builder, Value
+from oneflow.dialect.complex_parts import by_body, each_part
 from oneflow.dialect.compute import Stage
 from oneflow.dialect.elementwise import elementwise, neutral
-from oneflow.dialect.parts import by_body, each_part
 from oneflow.dialect.record import Call, operator, zero_grad
 from oneflow.dialect.sbp import B, P, S, Sbp, SbpSignature
 from oneflow.dialect.tensor_desc import Shape, TensorDesc

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 #: Functions whose parameters have further names: each name, and the parameter that it stands for.
-FURTHER = {
+KEYWORD_ALIASES = {
     "concatenate": {"axis": "dim"},
     "divide": {"dividend": "input", "divisor": "other"},
     "dot": {"tensor": "other"},
@@ -21,13 +21,13 @@ FURTHER = {
 }
 
 
-def further_names(name: str, function: Callable[..., Any]) -> dict[str, str]:
+def keyword_aliases(name: str, function: Callable[..., Any]) -> dict[str, str]:
     """The further names of a function's parameters; a first parameter `x` is `input` too."""
     first = next(iter(inspect.signature(function).parameters), None)
-    return {**({"input": "x"} if first == "x" else {}), **FURTHER.get(name, {})}
+    return {**({"input": "x"} if first == "x" else {}), **KEYWORD_ALIASES.get(name, {})}
 
 
-def with_further_names(function: Callable[..., Any], further: dict[str, str]) -> Callable[..., Any]:
+def with_keyword_aliases(function: Callable[..., Any], further: dict[str, str]) -> Callable[..., Any]:
     """A function that takes arguments by further names of its parameters."""
 
     @functools.wraps(function)

@@ -10,7 +10,7 @@ from oneflow.passes.sbp.submeshes import Submesh
 
 
 @dataclass(frozen=True)
-class Crossing:
+class PlacementTransfer:
     """The placements of a transfer, and the layout on the target."""
 
     source: Submesh

@@ -9,7 +9,7 @@ import numpy as np
 from oneflow.dialect import dtypes
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.composite import composite
-from oneflow.dialect.ops.rows import expect_type, letters
+from oneflow.dialect.ops.row_normalization import expect_type, letters
 from oneflow.dialect.record import Call, Rule
 from oneflow.dialect.sbp import Factors
 from oneflow.dialect.shapes import expect_dtype

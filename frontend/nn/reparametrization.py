@@ -14,7 +14,7 @@ from oneflow.frontend.nn.module import Module, Parameter
 M = TypeVar("M", bound=Module)
 
 
-class Computed:
+class Reparametrization:
     """A hook before `forward` that computes a weight."""
 
     handle: Handle
@@ -29,7 +29,7 @@ class Computed:
     def __call__(self, module: Module, args: Any) -> None:
         outside, computed = module.__dict__.get(self.name), self.compute(module)
         setattr(module, self.name, computed)
-        current_builder().at_end(lambda: self._restore(module, computed, outside))
+        current_builder().on_trace_end(lambda: self._restore(module, computed, outside))
 
     def _restore(self, module: Module, computed: Any, outside: Any) -> None:
         """Restores the module's weight from before a trace, unless the function replaced the computed weight."""
@@ -37,7 +37,7 @@ class Computed:
             setattr(module, self.name, outside)
 
 
-def _attach(module: Module, hook: Computed, **parameters: Any) -> None:
+def _attach(module: Module, hook: Reparametrization, **parameters: Any) -> None:
     """Replaces a parameter by other parameters, from which the hook computes the parameter.
 
     Raises:
@@ -53,7 +53,7 @@ def _attach(module: Module, hook: Computed, **parameters: Any) -> None:
     setattr(module, hook.name, hook.compute(module))
 
 
-def _detach(module: Module, kind: type[Computed], name: str, suffixes: tuple[str, ...]) -> None:
+def _detach(module: Module, kind: type[Reparametrization], name: str, suffixes: tuple[str, ...]) -> None:
     """Makes a computed weight a parameter again.
 
     Raises:
@@ -71,7 +71,7 @@ def _detach(module: Module, kind: type[Computed], name: str, suffixes: tuple[str
     module.register_parameter(name, Parameter(weight.detach()))
 
 
-class WeightNorm(Computed):
+class WeightNorm(Reparametrization):
     """w = g * v / norm(v), where the norm is taken over all dimensions but `dim`, or over all."""
 
     def __init__(self, name: str, dim: int | None) -> None:
@@ -116,7 +116,7 @@ def remove_weight_norm(module: M, name: str = "weight") -> M:
     return module
 
 
-class SpectralNorm(Computed):
+class SpectralNorm(Reparametrization):
     """A weight over its largest singular value, which power iterations estimate in training mode."""
 
     def __init__(self, name: str, count: int, dim: int, eps: float) -> None:

@@ -1,6 +1,6 @@
 """The gradient of an operator from its decomposition, for operators without a gradient rule of their own.
 
-    grad = composed_gradient        in a record that has `decompose`, or `sharded_decomposition`
+    grad = decomposition_gradient        in a record that has `decompose`, or `sharded_decomposition`
 
 The decomposition is built again and differentiated with the gradient slots of its operators.
 """
@@ -48,7 +48,7 @@ class Recorder(Builder):
         return value if isinstance(value, Value) and value.builder is self else self.value(self.ops.wrap(value))
 
 
-def composed_gradient(ops: Builder, op: Call, *cotangents: Value | None) -> dict[str, Any]:
+def decomposition_gradient(ops: Builder, op: Call, *cotangents: Value | None) -> dict[str, Any]:
     """A gradient slot: that of the decomposition's operators, one operand at a time."""
     recorder = Recorder(ops)
     inputs = {name: mapped(recorder.value, operand) for name, operand in op.inputs.items()}

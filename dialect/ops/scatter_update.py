@@ -8,10 +8,10 @@ from typing import Any
 from oneflow.dialect import compute as c
 from oneflow.dialect import dtypes
 from oneflow.dialect.builder import Builder, Value
+from oneflow.dialect.complex_parts import each_part
 from oneflow.dialect.compute import Stage
 from oneflow.dialect.ops.indexing import names, nd_depth, nd_position, numpy_nd
 from oneflow.dialect.ops.scattering import expect_type
-from oneflow.dialect.parts import each_part
 from oneflow.dialect.record import Call, operator
 from oneflow.dialect.sbp import Factors
 from oneflow.dialect.shapes import expect_dtype, letters

@@ -1,4 +1,4 @@
-"""Programs for a device, compiled for each set of sizes (see `runtime.sized`)."""
+"""Programs for a device, compiled for each set of sizes (see `runtime.size_specialization`)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from oneflow.runtime.arguments import bind
 from oneflow.runtime.cuda.array import CudaArray
 from oneflow.runtime.cuda.executable import CudaExecutable, compile_cuda
 from oneflow.runtime.cuda.replay_cache import ReplayCache
-from oneflow.runtime.sized import Sized, needs_sizes
+from oneflow.runtime.size_specialization import SizeSpecialized, is_specialized_for_sizes
 
 
 def compile_cuda_program(
@@ -22,12 +22,12 @@ def compile_cuda_program(
     def compile_static(made: ir.Module) -> CudaExecutable:
         return compile_cuda(made, entry, registry=registry, device=device)
 
-    if not needs_sizes(module, registry):
+    if not is_specialized_for_sizes(module, registry):
         return compile_static(module)
-    return SizedCudaExecutable(module, entry, registry, compile_static)
+    return SizeSpecializedCudaExecutable(module, entry, registry, compile_static)
 
 
-class SizedCudaExecutable(Sized[CudaExecutable], CudaExecutable):
+class SizeSpecializedCudaExecutable(SizeSpecialized[CudaExecutable], CudaExecutable):
     """A program for a device, compiled for each set of sizes."""
 
     last_run: ReplayCache | None = None

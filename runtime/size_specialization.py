@@ -32,12 +32,14 @@ def compile_program(
     module: ir.Module, entry: str = "main", options: Options | None = None, registry: Registry = REGISTRY
 ) -> CpuExecutable:
     """Compiles a function of a module for the CPU, for each set of sizes if need be; see `compile_module`."""
-    if not needs_sizes(module, registry):
+    if not is_specialized_for_sizes(module, registry):
         return compile_module(module, entry, options, registry)
-    return SizedExecutable(module, entry, registry, lambda made: compile_module(made, entry, options, registry))
+    return SizeSpecializedExecutable(
+        module, entry, registry, lambda made: compile_module(made, entry, options, registry)
+    )
 
 
-def needs_sizes(module: ir.Module, registry: Registry) -> bool:
+def is_specialized_for_sizes(module: ir.Module, registry: Registry) -> bool:
     """Whether a module calls an external kernel or bodies on a dynamic tensor."""
     is_needed = False
 
@@ -58,10 +60,10 @@ def _needs_static(record: Operator) -> bool:
     return record.kernel is not None or record.control is not None or "external" in record.traits
 
 
-class Sized(Generic[E]):
+class SizeSpecialized(Generic[E]):
     """The common part of executables that compile for each set of sizes: the programs, and queries of the latest."""
 
-    is_sized: ClassVar[bool] = True
+    is_size_specialized: ClassVar[bool] = True
 
     def __init__(self, module: ir.Module, entry: str, registry: Registry, compile: Callable[[ir.Module], E]) -> None:
         self.inputs, self.outputs = signature_of(module, entry)
@@ -90,7 +92,7 @@ class Sized(Generic[E]):
         """Whether the latest program reads the elements of argument `number`."""
         return self._latest_program("reads").reads(number)
 
-    def replay(self, arrays: Sequence[Any], seen: Any = None) -> None:
+    def replay(self, arrays: Sequence[Any], compared: Any = None) -> None:
         """None: every run checks the sizes of its arguments."""
 
     def _latest_program(self, what: str) -> E:
@@ -131,7 +133,7 @@ class Sized(Generic[E]):
             return module
 
 
-class SizedExecutable(Sized[CpuExecutable], CpuExecutable):
+class SizeSpecializedExecutable(SizeSpecialized[CpuExecutable], CpuExecutable):
     """A program for the CPU, compiled for each set of sizes."""
 
     fast_path: FastPath | None = None

@@ -8,8 +8,8 @@ import pytest
 
 from oneflow.dialect import ops  # noqa: F401
 from oneflow.dialect.oneflow import create_context
-from oneflow.dialect.readable import DEEPEST
 from oneflow.dialect.reader import ProgramError, read_module
+from oneflow.dialect.text_validation import MAX_NESTING
 
 MANY = 2**62
 GENERIC = """#map = affine_map<(m) -> (m)>
@@ -44,8 +44,8 @@ def nested(before: str, after: str, depth: int) -> str:
         ('"\\FF.x"() : () -> ()', "-:1:1: error: expected UTF-8 in strings, got the byte 0xff"),
         ('\nmodule attributes {a = "b\\C3(\\""} {}', "-:2:24: error: expected UTF-8 in strings, got the byte 0xc3"),
         (f"func.func @f(%x: {nested('tuple<', '>', 10**5)}) {{ return }}", "-:1:3089: error: expected brackets to"),
-        (f"module attributes {{a = {nested('[', ']', 10**5)}}} {{}}", f"nest at most {DEEPEST} deep"),
-        (nested('"a.b"() ({', "}) : () -> ()", 10**4), f"nest at most {DEEPEST} deep"),
+        (f"module attributes {{a = {nested('[', ']', 10**5)}}} {{}}", f"nest at most {MAX_NESTING} deep"),
+        (nested('"a.b"() ({', "}) : () -> ()", 10**4), f"nest at most {MAX_NESTING} deep"),
         (
             f"func.func @f(%a: f32) {{\n %0 = tensor.from_elements %a : tensor<{MANY}xf32>\n return }}",
             "MLIR's parser can parse, got tensors that end the parser (LLVM ERROR: SmallVector",
@@ -74,8 +74,8 @@ def test_refused(text: str, message: str) -> None:
     "text",
     [
         'module attributes {oneflow.a = "\\C3\\A4\\00\\"(((", oneflow.b = "ä"} {}',
-        f"module attributes {{oneflow.a = {nested('[', ']', DEEPEST - 1)}}} {{}}",
-        nested("module {", "}", DEEPEST),
+        f"module attributes {{oneflow.a = {nested('[', ']', MAX_NESTING - 1)}}} {{}}",
+        nested("module {", "}", MAX_NESTING),
         f"#s = affine_set<(d0) : ({', '.join(['d0 >= 0'] * 600)})>\n"
         + "".join(f"// {'(' * n}\n" for n in range(600)),
         f"func.func private @f(tensor<{MANY}xf32>) -> !llvm.array<{MANY} x i8>",

@@ -7,7 +7,7 @@ import math
 from oneflow.dialect.dtypes import DType
 
 
-class Shaped:
+class ArrayProperties:
     """An array with `shape` and `dtype`; for an array on several ranks these are those of the whole array."""
 
     __slots__ = ()

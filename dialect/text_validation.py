@@ -16,7 +16,7 @@ import sys
 from dataclasses import dataclass
 
 #: How deep brackets may nest, and how many elements a tensor has that is parsed without a trial.
-DEEPEST, MANY = 512, 1 << 28
+MAX_NESTING, MAX_UNTRIED_ELEMENTS = 512, 1 << 28
 #: Bytes of memory that a trial may take: a constant, and a number for each byte of the text.
 TRIAL_MEMORY, MEMORY_PER_BYTE = 4 << 30, 64
 
@@ -43,7 +43,7 @@ with ir.Context() as context:
 
 
 @dataclass(frozen=True)
-class Unreadable:
+class InvalidText:
     """The fault of a text, and its position."""
 
     message: str
@@ -51,18 +51,18 @@ class Unreadable:
     column: int
 
 
-def unreadable(text: str) -> Unreadable | None:
+def find_invalid_text(text: str) -> InvalidText | None:
     """Why MLIR's parser must not see a text; None if it may."""
     reason = _bad_string(text) or _too_deep(text) or _bad_iterators(text) or _too_large(text)
     if reason is None:
         return None
-    return unreadable_at(text, *reason)
+    return invalid_text_at(text, *reason)
 
 
-def unreadable_at(text: str, message: str, place: int) -> Unreadable:
+def invalid_text_at(text: str, message: str, place: int) -> InvalidText:
     """The fault of a text at a position."""
     before = text[:place]
-    return Unreadable(message, before.count("\n") + 1, place - before.rfind("\n"))
+    return InvalidText(message, before.count("\n") + 1, place - before.rfind("\n"))
 
 
 def _bad_string(text: str) -> tuple[str, int] | None:
@@ -76,7 +76,7 @@ def _bad_string(text: str) -> tuple[str, int] | None:
 
 
 def _too_deep(text: str) -> tuple[str, int] | None:
-    if sum(map(text.count, "([{<")) <= DEEPEST:
+    if sum(map(text.count, "([{<")) <= MAX_NESTING:
         return None
     depth = 0
     for match in _TOKEN.finditer(text):
@@ -84,8 +84,8 @@ def _too_deep(text: str) -> tuple[str, int] | None:
             depth += 1
         elif match[0] in ")]}>":
             depth -= 1
-        if depth > DEEPEST:
-            return f"expected brackets to nest at most {DEEPEST} deep", match.start()
+        if depth > MAX_NESTING:
+            return f"expected brackets to nest at most {MAX_NESTING} deep", match.start()
     return None
 
 
@@ -103,7 +103,7 @@ def _is_generic_form(text: str, attribute: int) -> bool:
 
 
 def _too_large(text: str) -> tuple[str, int] | None:
-    large = next((m for m in _SHAPE.finditer(text) if _elements(m[0]) > MANY), None)
+    large = next((m for m in _SHAPE.finditer(text) if _elements(m[0]) > MAX_UNTRIED_ELEMENTS), None)
     if large is None:
         return None
     limit = str(TRIAL_MEMORY + MEMORY_PER_BYTE * len(text))

@@ -13,9 +13,9 @@ from oneflow.dialect import compute as c
 from oneflow.dialect import dtypes
 from oneflow.dialect import scalar as s
 from oneflow.dialect.builder import Builder, Value
+from oneflow.dialect.complex_parts import each_part, on_each
 from oneflow.dialect.compute import Size, Stage
 from oneflow.dialect.ops.movement import same_axes
-from oneflow.dialect.parts import each_part, on_each
 from oneflow.dialect.record import Call, Law, operator
 from oneflow.dialect.sbp import Factors, Shard
 from oneflow.dialect.shapes import expect_fill, expect_rank
