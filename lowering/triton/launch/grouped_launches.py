@@ -16,17 +16,17 @@ from dataclasses import dataclass, replace
 
 from oneflow.dialect._mlir import func, ir
 from oneflow.lowering.targets.choice import gpu_target
-from oneflow.lowering.triton.codegen.kernel import FAILURE
 from oneflow.lowering.triton.codegen.matmul import Contraction
 from oneflow.lowering.triton.names import identifier
 from oneflow.lowering.triton.source import (
     PROGRAM_NUMBER,
     Function,
+    Parameter,
     Source,
     TileLoop,
-    cdiv,
     nested,
 )
+from oneflow.lowering.triton.symbolic_sizes import TileCount, cdiv
 
 #: The attribute of a function of several merged calls: the function of each call, or the single function of all
 #: calls.
@@ -72,12 +72,12 @@ def _grouping_of(function: ir.Operation, source: Source,
 
     Calls can be merged if all operands are tensors of known sizes and no destination needs to be filled or copied.
     """
-    plain = all(k.startswith("*") and name != FAILURE for name, k in source.parameters)
-    if not plain or not source.grid.isdigit() or source.updates or source.fills:
+    programs = source.grid.static
+    if programs is None or not all(p.is_tensor for p in source.parameters) or source.updates or source.fills:
         return None
     kind, limits = _kind(function), gpu_target().kernels.launches
     if kind != "contraction":
-        programs = int(source.grid) if not source.descriptors else 0
+        programs = programs if not source.descriptors else 0
         calls, sms = limits.grouped.get(kind, ()), gpu_target().sms
         parameters = next((c.parameters for c in calls if 0 < programs <= c.programs_per_sm * sms), None)
         return None if parameters is None else _Grouping(lambda count: [count], lambda count: source, parameters)
@@ -250,23 +250,23 @@ def grouped(source: Source, name: str, inputs: int, count: int) -> Source:
     Descriptors are made of the parameters before a program selects its call, so that the host can make them
     (`runtime/cuda/tensor_maps.py`). A persistent kernel goes through the tiles of all calls.
     """
-    names = [n for n, _ in source.parameters]
+    names = [p.name for p in source.parameters]
     order = [(call, n) for call in range(count) for n in names[:inputs]]
     order += [(call, n) for call in range(count) for n in names[inputs:]]
     types, loop = dict(source.parameters), _sole_loop(source)
-    pointers = [n for n in names if n not in source.unaddressed]
+    pointers = [n for n in names if n not in source.descriptor_only]
     selected = [*pointers, *(d.name for d in source.descriptors)]
     body = loop.body if loop else source.without_descriptors
     single = Function(f"{identifier(source.name)}_one", ("tile", *selected), body, "tile")
     calls = _CallSelection(selected, [f"{n} = tl.multiple_of({n}, 16)" for n in pointers], single.name, count)
-    programs, block = int(source.grid), _block(count)
+    programs, block = source.grid.static or 0, _block(count)
     statements = [calls.persistent(loop)] if loop else calls.one_tile(programs, block)
     functions = [single] if loop else [single, _selector(selected, block)]
-    parameters = tuple((f"{n}_{call}", types[n]) for call, n in order)
+    parameters = tuple(Parameter(f"{n}_{call}", types[n]) for call, n in order)
     descriptors = (d.of_call(call) for call in range(count) for d in source.descriptors)
-    return replace(source, name=name, parameters=parameters, grid=str(programs if loop else programs * count),
-                   body=(*descriptors, *statements), functions=(*source.functions, *functions), unaddressed=(),
-                   special={})  # fmt: skip
+    grid = TileCount.of(programs if loop else programs * count)
+    return replace(source, name=name, parameters=parameters, grid=grid, body=(*descriptors, *statements),
+                   functions=(*source.functions, *functions), descriptor_only=(), specializations={})  # fmt: skip
 
 
 def _sole_loop(source: Source) -> TileLoop | None:
@@ -289,9 +289,9 @@ class _CallSelection:
 
     def persistent(self, loop: TileLoop) -> TileLoop:
         """A loop in which programs take the tiles of all calls in turn; each call has the tiles of `loop`."""
-        tiles = int(loop.end)
+        tiles = loop.end.static or 0
         steps = self._tile("every", tiles, list(_selects(self.names, self.count)))
-        return replace(loop, variable="every", end=str(tiles * self.count), body=tuple(steps))
+        return replace(loop, variable="every", end=TileCount.of(tiles * self.count), body=tuple(steps))
 
     def one_tile(self, tiles: int, block: int) -> list[str]:
         """Each tile of each call has a program, which selects among blocks of `block` calls."""

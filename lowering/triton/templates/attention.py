@@ -15,9 +15,9 @@ from dataclasses import replace
 from oneflow.dialect.record import Call
 from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.targets.gpu_parameters import AttentionBlocks
-from oneflow.lowering.triton.codegen.symbolic_sizes import power_of_two
 from oneflow.lowering.triton.codegen.views import View
 from oneflow.lowering.triton.source import PROGRAM_NUMBER, Source
+from oneflow.lowering.triton.symbolic_sizes import Size, power_of_two
 from oneflow.lowering.triton.templates import hopper_attention
 from oneflow.lowering.triton.templates.attention_blocks import (
     BY_QUERY,
@@ -58,7 +58,7 @@ def _shape(instance: TemplateInstance, rows: int, columns: int) -> AttentionShap
     return AttentionShape(query[0], heads, groups, query[2], key[2], width, out, rows, columns)
 
 
-def _assign_blocks(writer: AttentionWriter, size: str, block: int, heads: int, head: str = "head") -> None:
+def _assign_blocks(writer: AttentionWriter, size: Size, block: int, heads: int, head: str = "head") -> None:
     """Assigns a block of the `size` rows of one head to each program.
 
     The blocks of one head are neighbours, so that its keys stay in the L2 cache. With `causal` the last blocks, which
@@ -87,7 +87,7 @@ def _key_bounds(writer: AttentionWriter) -> list[tuple[str, str, int, bool]]:
     rows, columns, size = writer.shape.query_block, writer.shape.key_block, writer.key_length
     end = round_down(size, columns)
     if not writer.causal:
-        return [("0", end, columns, False), (end, size, columns, True)]
+        return [("0", end, columns, False), (end, str(size), columns, True)]
     full = f"tl.minimum(start * {rows} // {columns} * {columns}, {end})"
     return [("0", full, columns, False), (full, f"tl.minimum((start + 1) * {rows}, {size})", columns, True)]
 
@@ -171,7 +171,7 @@ def _forward(instance: TemplateInstance) -> Source:
 
 def _with_hopper_form(plain: Source, special: Source | None) -> Source:
     """A kernel with its form for Hopper, where there is one."""
-    return replace(plain, special={ARCH: special}) if special else plain
+    return replace(plain, specializations={ARCH: special}) if special else plain
 
 
 def _max_width(instance: TemplateInstance) -> int:
@@ -245,11 +245,11 @@ def _query_bounds(writer: AttentionWriter) -> list[tuple[str, str, bool]]:
     """
     rows, columns, length = writer.shape.query_block, writer.shape.key_block, writer.query_length
     if not writer.causal:
-        return [("0", length, False)]
+        return [("0", str(length), False)]
     full = (
         f"tl.minimum((start + 1) * {columns} + {rows - 1}, ({block_count(length, rows)}) * {rows}) // {rows} * {rows}"
     )
-    return [(full, length, False), (f"start * {columns} // {rows} * {rows}", full, True)]
+    return [(full, str(length), False), (f"start * {columns} // {rows} * {rows}", full, True)]
 
 
 def _query_gradients(instance: TemplateInstance) -> Source:

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.triton.codegen.emission import origins
 from oneflow.lowering.triton.codegen.kernel import TYPES, Tensor
-from oneflow.lowering.triton.codegen.symbolic_sizes import power_of_two
 from oneflow.lowering.triton.source import GLUON, Function, Source, TensorDescriptor
+from oneflow.lowering.triton.symbolic_sizes import TileCount, power_of_two
 from oneflow.lowering.triton.templates.attention_blocks import AttentionShape
 from oneflow.lowering.triton.templates.outline_templates import TemplateInstance
 
@@ -138,7 +138,7 @@ class PersistentKernel:
 
     def build_source(self, functions: str, lines: Sequence[str | TensorDescriptor], registers: int) -> Source:
         """The source: `functions`, and `lines` as the body of the kernel; `registers` of a thread on average."""
-        kernel, programs = self.instance.kernel, str(min(self.units, gpu_target().sms))
+        kernel, programs = self.instance.kernel, TileCount.of(min(self.units, gpu_target().sms))
         return Source(
             kernel.name, tuple(kernel.parameters), programs, tuple(lines), warps=4, registers=registers,
             language=GLUON, origins=origins([kernel.func]),

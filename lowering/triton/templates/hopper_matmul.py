@@ -21,6 +21,7 @@ from oneflow.lowering.triton.codegen.matmul import DEPTH_AXES, OPERAND_AXES, TIL
 from oneflow.lowering.triton.codegen.prelude import definitions
 from oneflow.lowering.triton.codegen.writer import Value, Writer
 from oneflow.lowering.triton.source import GLUON, Function, Source, TensorDescriptor, nested
+from oneflow.lowering.triton.symbolic_sizes import TileCount
 from oneflow.lowering.triton.templates.gluon import (
     BARRIERS,
     IMPORTS,
@@ -140,8 +141,8 @@ class HopperEmission(Emission):
     def emit(self) -> Source:
         """The source."""
         lines = self._consumer_lines()
-        names = [name for name, _ in self.kernel.parameters]
-        pointers = [name for name, kind in self.kernel.parameters if kind.startswith("*")]
+        names = [p.name for p in self.kernel.parameters]
+        pointers = [p.name for p in self.kernel.parameters if p.is_pointer]
         arguments = [
             *names,
             *(f"{n}_block" for n in self.result_descriptors),
@@ -162,7 +163,7 @@ class HopperEmission(Emission):
 
     def _source(self, functions: Sequence[Function], body: Sequence[str | TensorDescriptor]) -> Source:
         store = [STORE_FUNCTION] if self.result_descriptors else []
-        grid, warps = str(min(self._tile_count(), self.max_programs)), self.config.warps // self.groups
+        grid, warps = TileCount.of(min(self._tile_count(), self.max_programs)), self.config.warps // self.groups
         return Source(
             self.kernel.name, tuple(self.kernel.parameters), grid, tuple(body), warps, registers=self.registers[1],
             language=GLUON, origins=origins([n.op for n in self.contraction.structure.nodes]), preamble=(HEAD,),
@@ -171,7 +172,7 @@ class HopperEmission(Emission):
 
     def _tile_count(self) -> int:
         """The number of tiles."""
-        return math.prod(int(tile_count(axis)) for axis in self.full_tile.axes if axis.name in "bmn")
+        return math.prod(tile_count(axis).static or 0 for axis in self.full_tile.axes if axis.name in "bmn")
 
     def _loop(self, lines: Sequence[str], count: int = 0) -> list[str]:
         """A loop of `lines` over the tiles of a program; `count` is where the counter of steps starts."""

@@ -15,8 +15,8 @@ from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.triton.codegen.emission import origins
 from oneflow.lowering.triton.codegen.kernel import TYPES, Tensor, bytes_of
 from oneflow.lowering.triton.codegen.prelude import definitions, preamble
-from oneflow.lowering.triton.codegen.symbolic_sizes import power_of_two
 from oneflow.lowering.triton.source import PROGRAM_NUMBER, Source, Statement, TileLoop
+from oneflow.lowering.triton.symbolic_sizes import TileCount, power_of_two
 from oneflow.lowering.triton.templates.outline_templates import (
     Template,
     TemplateInstance,
@@ -117,9 +117,7 @@ def _emit(instance: TemplateInstance, norm: Norm) -> Source:
         f"columns = tl.arange(0, {block})[None, :]",
         *([f"weight = {step.load(norm.weight, 'columns', column_mask)}"] if norm.weight in tensors else []),
         *(f"{name} = tl.full(({rows}, {block}), 0.0, tl.float32)" for name in accumulators.values()),
-        TileLoop(
-            "at", f"{PROGRAM_NUMBER} * {rows}", str(count), programs * rows, f"num_stages={stages}", tuple(tile)
-        ),
+        TileLoop("at", TileCount.of(count), programs, tuple(tile), rows, stages=stages),
         f"target = {PROGRAM_NUMBER} * {length} + columns",
         *(
             f"tl.store({tensors[name].name} + target, tl.sum({variable}, 0)[None, :]{_arguments(column_mask)})"
@@ -128,7 +126,7 @@ def _emit(instance: TemplateInstance, norm: Norm) -> Source:
     ]
     kernel = instance.kernel
     return Source(
-        kernel.name, tuple(kernel.parameters), str(programs), tuple(body), division.warps,
+        kernel.name, tuple(kernel.parameters), TileCount.of(programs), tuple(body), division.warps,
         origins=origins([kernel.func]), preamble=preamble(step.calls), functions=definitions(step.calls),
     )  # fmt: skip
 
