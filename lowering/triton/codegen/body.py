@@ -112,11 +112,15 @@ def literal(attribute: ir.Attribute) -> str:
     if str(attribute.type) in FLOAT8:
         return _code(attribute)
     if isinstance(attribute, ir.FloatAttr):
-        value = attribute.value
-        return repr(value) if math.isfinite(value) else f'float("{value}")'
+        return number_text(attribute.value)
     if isinstance(attribute, ir.BoolAttr):
-        return str(bool(attribute.value))
-    return str(ir.IntegerAttr(attribute).value)
+        return number_text(bool(attribute.value))
+    return number_text(ir.IntegerAttr(attribute).value)
+
+
+def number_text(number: float) -> str:
+    """A float, an integer or a bool as a Python literal."""
+    return repr(number) if math.isfinite(number) else f'float("{number}")'
 
 
 def _code(attribute: ir.FloatAttr) -> str:

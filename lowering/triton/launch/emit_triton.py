@@ -36,7 +36,7 @@ from oneflow.lowering.triton.launch.unsupported import (
 )
 from oneflow.lowering.triton.names import CHOICES, SOURCE
 from oneflow.lowering.triton.source import FAILURE, Source
-from oneflow.lowering.triton.templates import hopper_forms, hopper_rows
+from oneflow.lowering.triton.templates import hopper_matmul, hopper_rows
 from oneflow.lowering.triton.templates.outline_templates import TEMPLATE, emit_template
 from oneflow.passes.base import Pass, PassError
 from oneflow.passes.registry import register_pass
@@ -255,7 +255,7 @@ def _emitters(function: ir.Operation, deterministic: bool, precision: str) -> li
 
 def _emit_product(product: Contraction) -> Source:
     """The source of a product, with the form for Hopper where such a form exists."""
-    return replace(product.emit(), specializations=hopper_forms.special(product))
+    return replace(product.emit(), specializations=hopper_matmul.hopper_form(product))
 
 
 def _has_empty_result(function: ir.Operation) -> bool:
@@ -266,7 +266,7 @@ def _has_empty_result(function: ir.Operation) -> bool:
 
 def _emit_nest(nest: LoopNest) -> Source:
     """The source of a loop nest, with the form for Hopper where its rows are long."""
-    return replace(nest.emit(), specializations=hopper_rows.special(nest))
+    return replace(nest.emit(), specializations=hopper_rows.hopper_form(nest))
 
 
 def _structured(function: ir.Operation, emitter: Callable[[Kernel, Structure], E]) -> E:

@@ -19,7 +19,7 @@ from oneflow.lowering.triton.codegen.views import View
 from oneflow.lowering.triton.source import PROGRAM_NUMBER, Source
 from oneflow.lowering.triton.symbolic_sizes import Size, power_of_two
 from oneflow.lowering.triton.templates import hopper_attention
-from oneflow.lowering.triton.templates.attention_blocks import (
+from oneflow.lowering.triton.templates.attention_writer import (
     BY_QUERY,
     LOG2E,
     AttentionShape,
@@ -27,7 +27,6 @@ from oneflow.lowering.triton.templates.attention_blocks import (
     block_count,
     round_down,
 )
-from oneflow.lowering.triton.templates.gluon import ARCH
 from oneflow.lowering.triton.templates.hopper_attention_gradients import KEY_SIDE, QUERY_SIDE, gradients
 from oneflow.lowering.triton.templates.outline_templates import (
     AcceptsView,
@@ -38,6 +37,7 @@ from oneflow.lowering.triton.templates.outline_templates import (
     is_half,
     register_template,
 )
+from oneflow.lowering.triton.templates.warp_specialization import HOPPER
 
 #: The narrowest and the widest heads.
 MIN_WIDTH, MAX_WIDTH = 8, 256
@@ -171,7 +171,7 @@ def _forward(instance: TemplateInstance) -> Source:
 
 def _with_hopper_form(plain: Source, special: Source | None) -> Source:
     """A kernel with its form for Hopper, where there is one."""
-    return replace(plain, specializations={ARCH: special}) if special else plain
+    return replace(plain, specializations={HOPPER: special}) if special else plain
 
 
 def _max_width(instance: TemplateInstance) -> int:

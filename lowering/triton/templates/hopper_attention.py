@@ -9,15 +9,10 @@ from __future__ import annotations
 
 from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.triton.source import Source
-from oneflow.lowering.triton.templates.attention_blocks import LOG2E, AttentionShape
-from oneflow.lowering.triton.templates.gluon import (
-    WARP_GROUP_ROWS,
-    PersistentKernel,
-    block_width,
-    descriptor_lines,
-    warp_specialize,
-)
+from oneflow.lowering.triton.templates.attention_writer import LOG2E, AttentionShape
 from oneflow.lowering.triton.templates.outline_templates import TemplateInstance
+from oneflow.lowering.triton.templates.persistent_attention import PersistentAttention, block_width, descriptor_lines
+from oneflow.lowering.triton.templates.warp_specialization import WARP_GROUP_ROWS, warp_specialize
 
 ATTENTION_SOURCE = """
 
@@ -179,7 +174,7 @@ def forward(instance: TemplateInstance, shape: AttentionShape) -> Source | None:
     return kernel.source() if is_large and kernel.query_length >= 2 * WARP_GROUP_ROWS else None
 
 
-class _Forward(PersistentKernel):
+class _Forward(PersistentAttention):
     """The forward kernel of one call, whose sizes are all known."""
 
     def __init__(self, instance: TemplateInstance, shape: AttentionShape, width: int) -> None:

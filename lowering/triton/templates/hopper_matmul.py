@@ -17,13 +17,15 @@ from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.triton.codegen.descriptors import Descriptor
 from oneflow.lowering.triton.codegen.emission import origins, tile_count, write_tile_order
 from oneflow.lowering.triton.codegen.kernel import TYPES, bytes_of
-from oneflow.lowering.triton.codegen.matmul import DEPTH_AXES, OPERAND_AXES, TILE_AXES, Emission
+from oneflow.lowering.triton.codegen.matmul import DEPTH_AXES, OPERAND_AXES, TILE_AXES, Contraction, Emission
 from oneflow.lowering.triton.codegen.prelude import definitions
 from oneflow.lowering.triton.codegen.writer import Value, Writer
+from oneflow.lowering.triton.cost.matmul_configurations import warp_specialized_config
 from oneflow.lowering.triton.source import GLUON, Function, Source, TensorDescriptor, nested
 from oneflow.lowering.triton.symbolic_sizes import TileCount
-from oneflow.lowering.triton.templates.gluon import (
+from oneflow.lowering.triton.templates.warp_specialization import (
     BARRIERS,
+    HOPPER,
     IMPORTS,
     WARP_GROUP_ROWS,
     warp_specialize,
@@ -33,6 +35,10 @@ from oneflow.lowering.triton.templates.gluon import (
 EPILOGUE_COLUMNS = 64
 #: The most columns of one accumulator: more do not fit in the registers of a warp group.
 MAX_ACCUMULATOR_COLUMNS = 128
+#: Registers of a thread on average, besides half of its accumulators': the producer has few.
+OTHER_REGISTERS = 64
+#: Threads of a warp along rows and columns.
+WARP_SHAPE = (4, 8)
 
 HEAD = f"""import triton
 {IMPORTS}from triton.experimental.gluon import language as tl
@@ -357,6 +363,80 @@ class HopperEmission(Emission):
             *self._prologue_lines(),
             *warp_specialize(groups, producer, self.registers[0]),
         ]
+
+
+class HopperF32Emission(HopperEmission):
+    """Writes the kernel of an f32 product without tensor cores; the consumer warps share a tile and multiply by FMA.
+
+    The consumer warps use each number from shared memory 8 or 16 times, twice as often as the plain kernel, and load
+    16 bytes at a time without bank conflicts.
+    """
+
+    def _partition_tile(self) -> None:
+        rows, columns, warps = self.config.rows, self.config.columns, self.config.warps
+        self.groups_per_tile, self.groups, self.rows, self.columns = 1, 1, rows, [columns]
+        self.slice_columns, self.slices = columns, []
+        average = rows * columns // (64 * warps) + OTHER_REGISTERS
+        self.registers = 0, average
+        self.max_programs = gpu_target().sms * (gpu_target().sm_registers // (32 * average * 2 * warps))
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether TMA can read both operands."""
+        return None not in self.operands.values() and self.config.stages > 1 and not self.kernel.checks
+
+    def _accumulator_layout(self, columns: int) -> str:
+        """A thread loads 16 contiguous bytes of an operand at a time."""
+        warps = 2, self.config.warps // 2
+        operands = zip(self._present_operands(), "mn", strict=True)
+        contiguous = [axis_order(descriptor)[-1] == side for (_, descriptor), side in operands]
+        each = [
+            4 if is_contiguous else 8 // lanes for is_contiguous, lanes in zip(contiguous, WARP_SHAPE, strict=True)
+        ]
+        return f"tl.BlockedLayout({each}, {list(WARP_SHAPE)}, {list(warps)}, [1, 0])"
+
+    def _step_lines(self) -> list[str]:
+        """A step; its buffers are released once they have been loaded.
+
+        The fence orders these loads before the next TMA writes, which go through the asynchronous proxy.
+        """
+        layout = self._accumulator_layout(self.config.columns)
+        operands = zip("ab", self._present_operands(), OPERAND_AXES, strict=True)
+        loads = [
+            f"{name} = {memory}.index(slot){transposition(descriptor, sides)}"
+            f".load(tl.DotOperandLayout({number}, {layout}, 0))"
+            for number, (name, (memory, descriptor), sides) in enumerate(operands)
+        ]
+        return [
+            *self._wait_lines(),
+            *loads,
+            "acc0 = tl.dot_fma(a, b, acc0)",
+            "fence_async_shared()",
+            "mbarrier.arrive(empty.index(slot))",
+            "count += 1",
+        ]
+
+    def _epilogue_lines(self) -> list[str]:
+        self._select_part(0, self.config.columns)
+        self.writer.open(TILE_AXES)
+        for axis in "bmn":
+            self.tile.place(self._axis(axis))
+        self._epilogue_slice("acc0")
+        return [str(line) for line in self.writer.scopes.pop().lines]
+
+    _store = Emission._store
+
+
+def hopper_form(product: Contraction) -> dict[str, Source]:
+    """The form of a product for Hopper, by its architecture, where it is expected to be the fastest."""
+    emission = _emission(product) if len(product.terms) == 1 else None
+    return {HOPPER: emission.emit()} if emission is not None and emission.is_possible else {}
+
+
+def _emission(product: Contraction) -> HopperEmission | None:
+    config = warp_specialized_config(product.problem)
+    emission = HopperEmission if product.problem.uses_tensor_cores else HopperF32Emission
+    return None if config is None else emission(product, config)
 
 
 def _accumulator_columns(columns: int) -> list[int]:

@@ -23,7 +23,7 @@ from oneflow.lowering.triton.codegen.tile import Axis, LinearForm, Offset, Tile
 from oneflow.lowering.triton.codegen.writer import NONE, Value
 from oneflow.lowering.triton.source import GLUON, PROGRAM_NUMBER, Source, nested
 from oneflow.lowering.triton.symbolic_sizes import Size
-from oneflow.lowering.triton.templates.gluon import ARCH
+from oneflow.lowering.triton.templates.warp_specialization import HOPPER
 
 #: The bytes that a thread copies at once, and the granularity of the number of registers of a thread.
 VECTOR_BYTES, REGISTER_STEP = 16, 8
@@ -39,12 +39,12 @@ load_elements = async_copy.async_load if hasattr(async_copy, "async_load") else 
 """
 
 
-def special(nest: LoopNest) -> dict[str, Source]:
+def hopper_form(nest: LoopNest) -> dict[str, Source]:
     """The form for Hopper by its architecture, empty where rows are short or the nest is not supported."""
     if not _is_supported(nest):
         return {}
     try:
-        return {ARCH: SharedRows(nest.kernel, nest.kernel.structure()).emit()}
+        return {HOPPER: SharedRows(nest.kernel, nest.kernel.structure()).emit()}
     except Unsupported:
         return {}
 

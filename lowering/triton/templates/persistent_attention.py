@@ -1,8 +1,4 @@
-"""Persistent, warp-specialized attention kernels in Gluon for Hopper: tile schedule, TMA descriptors, barriers.
-
-Gluon promises no stability. Functions that versions of Triton name differently have one name here. Where the
-installed Triton refuses a kernel all the same, the plain Triton form runs (`runtime.cuda.kernel_cache`).
-"""
+"""Persistent, warp-specialized attention kernels in Gluon for Hopper: tile schedule, TMA descriptors, the source."""
 
 from __future__ import annotations
 
@@ -11,38 +7,11 @@ from collections.abc import Sequence
 from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.triton.codegen.emission import origins
 from oneflow.lowering.triton.codegen.kernel import TYPES, Tensor
-from oneflow.lowering.triton.source import GLUON, Function, Source, TensorDescriptor
+from oneflow.lowering.triton.source import GLUON, Source, TensorDescriptor
 from oneflow.lowering.triton.symbolic_sizes import TileCount, power_of_two
-from oneflow.lowering.triton.templates.attention_blocks import AttentionShape
+from oneflow.lowering.triton.templates.attention_writer import AttentionShape
 from oneflow.lowering.triton.templates.outline_templates import TemplateInstance
-
-#: The architecture of these kernels.
-ARCH = "sm_90"
-#: The rows that one `wgmma` instruction gives a warp group, and the narrowest block of a row.
-WARP_GROUP_ROWS = 64
-
-#: The head of a kernel's source. TMA copies have other names since Triton 3.8.
-IMPORTS = """from triton.experimental import gluon
-from triton.experimental.gluon import language as gl
-from triton.experimental.gluon.language.nvidia.hopper import (
-    fence_async_shared, mbarrier, tma, warpgroup_mma, warpgroup_mma_wait
-)
-
-load_block = tma.async_load if hasattr(tma, "async_load") else tma.async_copy_global_to_shared
-store_block = tma.async_store if hasattr(tma, "async_store") else tma.async_copy_shared_to_global
-"""
-
-BARRIERS = Function(
-    "barriers",
-    ("COUNT: gl.constexpr", "ARRIVALS: gl.constexpr"),
-    (
-        "# COUNT mbarriers, each of which completes a phase after ARRIVALS arrivals.",
-        "bars = gl.allocate_shared_memory(gl.int64, [COUNT, 1], mbarrier.MBarrierLayout())",
-        "for i in gl.static_range(COUNT):",
-        "    mbarrier.init(bars.index(i), count=ARRIVALS)",
-        "return bars",
-    ),
-)
+from oneflow.lowering.triton.templates.warp_specialization import BARRIERS, IMPORTS, WARP_GROUP_ROWS
 
 #: The tile schedule: which block of queries a program takes in a turn, and the key blocks of this block.
 TILE_SCHEDULE = """
@@ -105,7 +74,7 @@ def descriptor_lines(tensor: Tensor, name: str, rows: int, buffers: int = 0) -> 
     return [descriptor, *([allocation] if buffers else [])]
 
 
-class PersistentKernel:
+class PersistentAttention:
     """The kernel of one attention call: a program per SM, which takes tile after tile in its turns.
 
     A tile is a block of `block_rows` of the `rows` rows of one of `heads` heads.
@@ -144,16 +113,3 @@ class PersistentKernel:
             language=GLUON, origins=origins([kernel.func]),
             preamble=(IMPORTS, TILE_SCHEDULE, BARRIERS.text(GLUON), functions),
         )  # fmt: skip
-
-
-def warp_specialize(consumers: Sequence[str], producer: str, registers: int) -> list[str]:
-    """The lines that start the consumer warp groups and the producer warp.
-
-    The first consumer is the default partition, the others have `registers` for each thread, the producer few.
-    """
-    consumer_registers = [str(registers)] * (len(consumers) - 1)
-    return [
-        "gl.warp_specialize([",
-        *(f"    {call}," for call in (*consumers, producer)),
-        f"], [{'4, ' * (len(consumers) - 1)}1], [{', '.join([*consumer_registers, '24'])}])",
-    ]
