@@ -36,11 +36,11 @@ def write_tile_order(writer: Writer, number: str, rows: TileCount, columns: Tile
     for text in (
         f"program = {number}",
         f"batch = program // ({rows} * {columns})",
-        f"within = program % ({rows} * {columns})",
-        f"first = within // ({group} * {columns}) * {group}",
-        f"height = tl.minimum({rows} - first, {group})",
-        f"row = first + within % ({group} * {columns}) % height",
-        f"column = within % ({group} * {columns}) // height",
+        f"tile_in_batch = program % ({rows} * {columns})",
+        f"first_row = tile_in_batch // ({group} * {columns}) * {group}",
+        f"group_rows = tl.minimum({rows} - first_row, {group})",
+        f"row = first_row + tile_in_batch % ({group} * {columns}) % group_rows",
+        f"column = tile_in_batch % ({group} * {columns}) // group_rows",
     ):
         writer.line(text)
 

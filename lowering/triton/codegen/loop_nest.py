@@ -498,7 +498,7 @@ class LoopNest:
     def _running_maximum(self, result: ir.Value, fold: Fold, value: Value) -> None:
         """The running maximum of an online softmax, exact in every step: of a row, or of each lane of columns."""
         assert self.accumulators is not None
-        name = self.running_maxima[result] = self.writer.fresh("top")
+        name = self.running_maxima[result] = self.writer.fresh("running_max")
         shape = self.tile.shape if self.has_lane_maxima else f"({self.blocks.outer}, 1)"
         least = constant_text(neutral_element(fold.op.name, "f32"), "f32", shape)
         self.sweep_prologue.append(f"{name} = {least}")

@@ -305,11 +305,11 @@ class Emission:
         self.writer.open(DEPTH_AXES)
         self.tile.place(self._axis("k"))
         a, b = (self._as_f32(self._read(self.product, use)) for use in self.product.inputs)
-        self.writer.line(f"apart += {a} * {b}")
+        self.writer.line(f"partial += {a} * {b}")
         steps = f"{self._axis('k').size}, {self.config.depth}, num_stages={self.config.stages}"
-        zero = f"apart = tl.full({self.tile.shape}, 0.0, tl.float32)"
+        zero = f"partial = tl.full({self.tile.shape}, 0.0, tl.float32)"
         self.writer.close(f"for k_at in tl.range(0, {steps}):", [zero])
-        self.writer.line("acc = tl.sum(apart, 2)")
+        self.writer.line("acc = tl.sum(partial, 2)")
         self.tile = flat
         return "acc"
 

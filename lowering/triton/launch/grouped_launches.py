@@ -290,8 +290,8 @@ class _CallSelection:
     def persistent(self, loop: TileLoop) -> TileLoop:
         """A loop in which programs take the tiles of all calls in turn; each call has the tiles of `loop`."""
         tiles = loop.end.static or 0
-        steps = self._tile("every", tiles, list(_selects(self.names, self.count)))
-        return replace(loop, variable="every", end=TileCount.of(tiles * self.count), body=tuple(steps))
+        steps = self._tile("grouped_tile", tiles, list(_selects(self.names, self.count)))
+        return replace(loop, variable="grouped_tile", end=TileCount.of(tiles * self.count), body=tuple(steps))
 
     def one_tile(self, tiles: int, block: int) -> list[str]:
         """Each tile of each call has a program, which selects among blocks of `block` calls."""
@@ -303,21 +303,21 @@ class _CallSelection:
     def _tile(self, number: str, tiles: int, selection: Sequence[str]) -> list[str]:
         """The computation of one of the tiles of all calls, by its number."""
         call = f"{self.callee}({number} % {tiles}, {', '.join(self.names)})"
-        return [f"which = {number} // {tiles}", *selection, *self.hints, call]
+        return [f"call_index = {number} // {tiles}", *selection, *self.hints, call]
 
 
 def _selects(names: Sequence[str], count: int) -> Iterator[str]:
-    """Statements that assign to `names` the arguments of call `which`, for the loop of a persistent kernel.
+    """Statements that assign to `names` the arguments of call `call_index`, for the loop of a persistent kernel.
 
     Each `if` holds one assignment, which the compiler turns into selects.
     """
     for call in range(count):
         assignment = f"{', '.join(names)} = {', '.join(f'{n}_{call}' for n in names)}"
-        yield from [f"if which >= {call}:", f"    {assignment}"] if call else [assignment]
+        yield from [f"if call_index >= {call}:", f"    {assignment}"] if call else [assignment]
 
 
 def _block(count: int) -> int:
-    """How many calls the function `one_of` selects from.
+    """How many calls the function `select_call` selects from.
 
     Triton copies all live names at each `if`. The block size balances the names of all calls, at each `if` that
     selects a block, against the names of a block, at each `if` that selects a call.
@@ -327,26 +327,27 @@ def _block(count: int) -> int:
 
 
 def _selector(names: Sequence[str], block: int) -> Function:
-    """The function `one_of`, which returns the arguments of one call of a block."""
-    parameters = ("which", *(f"{n}_{call}" for call in range(block) for n in names))
+    """The function `select_call`, which returns the arguments of one call of a block."""
+    parameters = ("call_index", *(f"{n}_{call}" for call in range(block) for n in names))
     lines = _branches(0, block, 1, lambda call: [f"{n} = {n}_{call}" for n in names])
-    return Function("one_of", parameters, (*lines, f"return {', '.join(names)}"))
+    return Function("select_call", parameters, (*lines, f"return {', '.join(names)}"))
 
 
 def _select_from_block(names: Sequence[str], first: int, block: int, count: int) -> list[str]:
-    """The statement that assigns to `names` the arguments of call `which`, which is in the block from `first` on.
+    """The statement that assigns to `names` the arguments of call `call_index`, in the block from `first` on.
 
     The last call fills the positions of a block that has fewer calls.
     """
     parameters = (f"{n}_{min(call, count - 1)}" for call in range(first, first + block) for n in names)
-    return [f"{', '.join(names)} = one_of(which{f' - {first}' if first else ''}, {', '.join(parameters)})"]
+    within_block = f"call_index - {first}" if first else "call_index"
+    return [f"{', '.join(names)} = select_call({within_block}, {', '.join(parameters)})"]
 
 
 def _branches(first: int, end: int, step: int, lines: Callable[[int], list[str]]) -> list[str]:
-    """Binary search for `which` from `first` to `end`: `lines(n)` are the statements for n <= which < n + step."""
+    """Binary search for `call_index` from `first` to `end`: `lines(n)` is for n <= call_index < n + step."""
     count: int = cdiv(end - first, step)
     if count == 1:
         return lines(first)
     middle = first + count // 2 * step
     lower, upper = (nested(_branches(a, b, step, lines)) for a, b in ((first, middle), (middle, end)))
-    return [f"if which < {middle}:", *lower, "else:", *upper]
+    return [f"if call_index < {middle}:", *lower, "else:", *upper]

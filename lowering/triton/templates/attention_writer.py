@@ -113,7 +113,7 @@ class AttentionWriter:
             return
         width, lanes = self.instance.tensors[name].shape[3], f"tl.arange(0, {self._width(name)})"
         parts, count = (size.static or 1 for size in sums.shape)
-        first = f"(batch * {parts // (self.shape.batch.static or 1)} + start) * {count} + {head} * {width}"
+        first = f"(batch * {parts // (self.shape.batch.static or 1)} + block_index) * {count} + {head} * {width}"
         total = f"tl.sum(tl.where(({rows})[:, None], {value}, 0.0), 0)"
         self.add(f"tl.store({sums.name} + {first} + {lanes}, {total}, {lanes} < {width})")
 
@@ -176,7 +176,7 @@ class AttentionWriter:
             return
         seed = f"tl.full((), {int(self.instance.attributes['seed'])}, tl.int64)"
         offset = self.instance.tensors.get("offset")
-        self.add(f"drawn_by = {seed}" + (f" + tl.load({offset.name})" if offset is not None else ""))
+        self.add(f"philox_key = {seed}" + (f" + tl.load({offset.name})" if offset is not None else ""))
 
     def apply_dropout(self, target: str, result: str, rows: str, columns: str, indent: int) -> str:
         """Adds dropout of `target`, scaled by 1 / (1 - rate), as the variable `result`; without dropout `target`."""
@@ -187,7 +187,7 @@ class AttentionWriter:
         batch, head, row, column = attributes["logical_begin"] or (0, 0, 0, 0)
         first = f"((batch + {batch}).to(tl.int64) * {heads} + head + {head}) * {length}"
         place = f"({first} + {rows} + {row}) * {size} + {columns} + {column}"
-        kept = f"{self.call('drawn')}({place}, drawn_by) >= {math.ceil(self.rate * 2**24)}"
+        kept = f"{self.call('drawn')}({place}, philox_key) >= {math.ceil(self.rate * 2**24)}"
         self.add(f"{result} = tl.where({kept}, {target} * {kept_scale(self.rate)}, 0.0)", indent=indent)
         return result
 

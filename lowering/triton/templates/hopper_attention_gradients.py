@@ -5,9 +5,9 @@ A producer warp loads by TMA; each consumer warp group has 64 keys, or 64 querie
 `_Gradients` defines the constants of the sources. A consumer warp group keeps ROWS keys and values, or queries and
 gradients of results: the stationary rows `left` and `right`. The producer warp streams the other operands in blocks
 of STEP rows, `streamed_left` and `streamed_right`. The stationary rows are the left operand of the scores, so that
-weights and score gradients (`slope`) are in registers in the layout of a left operand. The last product of a step is
-started by the next step, so that tensor cores are busy while score gradients are computed. Masked and unmasked blocks
-have loops of their own, so that no step tests for the mask.
+weights and score gradients (`dscores`) are in registers in the layout of a left operand. The last product of a step
+is started by the next step, so that tensor cores are busy while score gradients are computed. Masked and unmasked
+blocks have loops of their own, so that no step tests for the mask.
 """
 
 from __future__ import annotations
@@ -35,213 +35,218 @@ ACCUMULATOR_LAYOUT = "gl.NVMMADistributedLayout([3, 0], [4, 1], [16, {}, 16])"
 HEAD = """
 
 @gluon.jit
-def unit_of(turn):
-    # The block of a program's turn, its batch and its head (of keys with BY_KEY), and whether the turn exists.
-    block, number, there = place(turn, BLOCKS, UNITS, CAUSAL, PAIRS)
+def tile_of_iteration(iteration):
+    # The tile of an iteration of a program: its block, batch and head (of keys with BY_KEY), and whether it is valid.
+    block, number, is_valid = scheduled_tile(iteration, BLOCKS, WORK_ITEMS, CAUSAL, PAIRED)
     if BY_KEY and CAUSAL:
         block = BLOCKS - 1 - block  # the first keys have most work
-    return block, number // HEADS, number % HEADS, there
+    return block, number // HEADS, number % HEADS, is_valid
 
 
 @gluon.jit
-def steps_of(block):
+def streamed_blocks(block):
     # The first streamed block, how many blocks are streamed, and how many of the first of these need a mask.
     if BY_KEY:
-        first = 0
+        first_block = 0
         masked = 0
         if CAUSAL:
-            first = block * (GROUPS * ROWS) // STEP
-            masked = gl.minimum(gl.cdiv((block + 1) * (GROUPS * ROWS), STEP), gl.cdiv(LENGTH, STEP)) - first
-        steps = gl.cdiv(LENGTH, STEP) - first
+            first_block = block * (GROUPS * ROWS) // STEP
+            masked = gl.minimum(gl.cdiv((block + 1) * (GROUPS * ROWS), STEP), gl.cdiv(LENGTH, STEP)) - first_block
+        steps = gl.cdiv(LENGTH, STEP) - first_block
         if LENGTH % STEP != 0:
             masked = steps
-        return first, steps, masked
+        return first_block, steps, masked
     else:
-        steps, masked = seen(block, SIZE, GROUPS * ROWS, STEP, CAUSAL)
+        steps, masked = key_block_counts(block, SIZE, GROUPS * ROWS, STEP, CAUSAL)
         return 0, steps, masked
 
 
 @gluon.jit
-def row_of(step, first, steps):
+def first_row_of_step(step, first_block, steps):
     # The first row of a step's block: blocks on the diagonal come first.
     if BY_KEY:
-        return (first + step) * STEP
+        return (first_block + step) * STEP
     else:
         return (steps - 1 - step) * STEP
 
 
 @gluon.jit
-def read(inputs, memory, numbers, bars):
+def producer(inputs, buffers, statistics, mbarriers):
     # The producer warp: loads the stationary rows of each tile, then its streamed blocks.
-    all_left, all_right, all_streamed_left, all_streamed_right, all_totals, all_deltas = inputs
-    left, right, streamed_left, streamed_right = memory
-    totals, deltas = numbers
-    own_full, own_empty, full, empty, starts = bars
+    all_left, all_right, all_streamed_left, all_streamed_right, all_logsumexps, all_deltas = inputs
+    left, right, streamed_left, streamed_right = buffers
+    logsumexps, deltas = statistics
+    stationary_full, stationary_empty, full, empty, order = mbarriers
     count = 0
     tiles = 0
-    for turn in range(TURNS):
-        block, batch, head, there = unit_of(turn)
-        if there:
-            slot = tiles % OWN
-            mbarrier.wait(own_empty.index(slot), ((tiles // OWN) & 1) ^ 1)
-            bar = own_full.index(slot)
+    for iteration in range(ITERATIONS):
+        block, batch, head, is_valid = tile_of_iteration(iteration)
+        if is_valid:
+            stage = tiles % STATIONARY_STAGES
+            mbarrier.wait(stationary_empty.index(stage), ((tiles // STATIONARY_STAGES) & 1) ^ 1)
+            bar = stationary_full.index(stage)
             mbarrier.expect(bar, GROUPS * ROWS * ROW_BYTES)
             for group in gl.static_range(GROUPS):
-                at = [batch, head, (block * GROUPS + group) * ROWS, 0]
-                load_block(all_left, at, bar, left.index(slot * GROUPS + group))
-                load_block(all_right, at, bar, right.index(slot * GROUPS + group))
+                coordinates = [batch, head, (block * GROUPS + group) * ROWS, 0]
+                load_block(all_left, coordinates, bar, left.index(stage * GROUPS + group))
+                load_block(all_right, coordinates, bar, right.index(stage * GROUPS + group))
             tiles += 1
-            first, steps, masked = steps_of(block)
-            for walked in range(steps * WALKS):
-                row = row_of(walked % steps, first, steps)
-                other = head * WALKS + walked // steps if BY_KEY else head // SHARE
-                slot = count % STAGES
-                mbarrier.wait(empty.index(slot), ((count // STAGES) & 1) ^ 1)
-                bar = full.index(slot)
-                mbarrier.expect(bar, STEP * (ROW_BYTES + 8 if COPIED else ROW_BYTES))
-                load_block(all_streamed_left, [batch, other, row, 0], bar, streamed_left.index(slot))
-                load_block(all_streamed_right, [batch, other, row, 0], bar, streamed_right.index(slot))
-                if COPIED:
-                    line = (batch * (HEADS * WALKS) + other) * LENGTH + row
-                    load_block(all_totals, [line], bar, totals.index(slot))
-                    load_block(all_deltas, [line], bar, deltas.index(slot))
+            first_block, steps, masked = streamed_blocks(block)
+            for streamed_step in range(steps * STREAMED_HEADS):
+                row = first_row_of_step(streamed_step % steps, first_block, steps)
+                streamed_head = head * STREAMED_HEADS + streamed_step // steps if BY_KEY else head // HEADS_PER_KEY
+                stage = count % STAGES
+                mbarrier.wait(empty.index(stage), ((count // STAGES) & 1) ^ 1)
+                bar = full.index(stage)
+                mbarrier.expect(bar, STEP * (ROW_BYTES + 8 if TMA_STATISTICS else ROW_BYTES))
+                load_block(all_streamed_left, [batch, streamed_head, row, 0], bar, streamed_left.index(stage))
+                load_block(all_streamed_right, [batch, streamed_head, row, 0], bar, streamed_right.index(stage))
+                if TMA_STATISTICS:
+                    statistics_row = (batch * (HEADS * STREAMED_HEADS) + streamed_head) * LENGTH + row
+                    load_block(all_logsumexps, [statistics_row], bar, logsumexps.index(stage))
+                    load_block(all_deltas, [statistics_row], bar, deltas.index(stage))
                 count += 1
 
 
 @gluon.jit
-def add_up(pointer, acc, batch, head, start, size, width, LAYOUT: gl.constexpr):
+def store_partial_sums(pointer, acc, batch, head, start, size, width, LAYOUT: gl.constexpr):
     # Stores the sums over a warp group's rows, where some of the rows exist.
     rows = start + gl.arange(0, ROWS, gl.SliceLayout(1, LAYOUT))
     lanes = gl.arange(0, acc.shape[1], gl.SliceLayout(0, LAYOUT))
-    total = gl.sum(gl.where((rows < size)[:, None], acc, 0.0), 0)
+    column_sums = gl.sum(gl.where((rows < size)[:, None], acc, 0.0), 0)
     part = batch * ((size + (ROWS - 1)) // ROWS) + start // ROWS
-    gl.store(pointer + (part * HEADS + head) * width + lanes, total, (lanes < width) & (start < size))
+    gl.store(pointer + (part * HEADS + head) * width + lanes, column_sums, (lanes < width) & (start < size))
 """
 
 KEYS = """
 
 @gluon.jit
-def add_before(dkey, slope, streamed_left, count, walked):
-    # The score gradients of the step before times its queries. The first step has none: the next step discards
-    # the accumulator.
-    before = streamed_left.index((count + (STAGES - 1)) % STAGES).reshape([STEP, WIDTH])
-    return warpgroup_mma(slope, before, dkey, use_acc=walked > 1, is_async=True)
+def accumulate_dkey(dkey, dscores, streamed_left, count, streamed_step):
+    # The score gradients of the step before times its queries. The first step has none: the next step discards the
+    # accumulator.
+    previous = streamed_left.index((count + (STAGES - 1)) % STAGES).reshape([STEP, WIDTH])
+    return warpgroup_mma(dscores, previous, dkey, use_acc=streamed_step > 1, is_async=True)
 
 
 @gluon.jit
-def number_of(numbers, slot, line, row):
-    # A statistic of each query of a block: from shared memory where it was copied, else from `line` on in memory;
-    # 0 after the last query.
-    if COPIED:
-        return numbers.index(slot).load(gl.SliceLayout(0, SCORES))
+def load_statistic(statistics, stage, statistics_row, row):
+    # A statistic of each query of a block: from shared memory where it was copied, else from `statistics_row` on in
+    # memory; 0 after the last query.
+    if TMA_STATISTICS:
+        return statistics.index(stage).load(gl.SliceLayout(0, SCORES))
     else:
         rows = row + gl.arange(0, STEP, gl.SliceLayout(0, SCORES))
-        return gl.load(numbers + (line + rows), rows < LENGTH, 0.0)
+        return gl.load(statistics + (statistics_row + rows), rows < LENGTH, 0.0)
 
 
 @gluon.jit
-def advance(own, memory, numbers, bars, sums, slope, count, walked, line, row, columns, MASKED: gl.constexpr):
+def gradient_step(stationary, buffers, statistics, mbarriers, accumulators, dscores, count, streamed_step,
+                  statistics_row, row, columns, MASKED: gl.constexpr):
     # A step: accumulates weights times gradients of results, and the score gradients of the step before times its
     # queries.
-    key, value = own
-    left, right, streamed_left, streamed_right = memory
-    totals, deltas = numbers
-    own_full, own_empty, full, empty, starts = bars
-    dkey, dvalue = sums
-    slot = count % STAGES
-    old = (count + (STAGES - 1)) % STAGES
-    none = gl.zeros((ROWS, STEP), gl.float32, SCORES)
-    if not COPIED:  # loaded while tensor cores multiply
-        total = number_of(totals, slot, line, row) * 1.4426950408889634
-    if HELD:
-        dkey = add_before(dkey, slope, streamed_left, count, walked)
-    mbarrier.wait(full.index(slot), (count // STAGES) & 1)
-    query = streamed_left.index(slot).reshape([STEP, WIDTH])
-    dy = streamed_right.index(slot).reshape([STEP, OUT])
-    scores = warpgroup_mma(key, query.permute((1, 0)), none, use_acc=False, is_async=True)
-    if not HELD:  # this product overlaps the exponentials
-        dkey = add_before(dkey, slope, streamed_left, count, walked)
-    direct = warpgroup_mma(value, dy.permute((1, 0)), none, use_acc=False, is_async=True)
-    if HELD:
-        scores, dkey, slope = warpgroup_mma_wait(1, deps=(scores, dkey, slope))
-        mbarrier.arrive(empty.index(old), pred=walked > 0)
+    key, value = stationary
+    left, right, streamed_left, streamed_right = buffers
+    logsumexps, deltas = statistics
+    stationary_full, stationary_empty, full, empty, order = mbarriers
+    dkey, dvalue = accumulators
+    stage = count % STAGES
+    previous_stage = (count + (STAGES - 1)) % STAGES
+    zero_scores = gl.zeros((ROWS, STEP), gl.float32, SCORES)
+    if not TMA_STATISTICS:  # loaded while tensor cores multiply
+        logsumexp = load_statistic(logsumexps, stage, statistics_row, row) * 1.4426950408889634
+    if IN_REGISTERS:
+        dkey = accumulate_dkey(dkey, dscores, streamed_left, count, streamed_step)
+    mbarrier.wait(full.index(stage), (count // STAGES) & 1)
+    query = streamed_left.index(stage).reshape([STEP, WIDTH])
+    dy = streamed_right.index(stage).reshape([STEP, OUT])
+    scores = warpgroup_mma(key, query.permute((1, 0)), zero_scores, use_acc=False, is_async=True)
+    if not IN_REGISTERS:  # this product overlaps the exponentials
+        dkey = accumulate_dkey(dkey, dscores, streamed_left, count, streamed_step)
+    dweights = warpgroup_mma(value, dy.permute((1, 0)), zero_scores, use_acc=False, is_async=True)
+    if IN_REGISTERS:
+        scores, dkey, dscores = warpgroup_mma_wait(1, deps=(scores, dkey, dscores))
+        mbarrier.arrive(empty.index(previous_stage), pred=streamed_step > 0)
     else:
         scores = warpgroup_mma_wait(2, deps=(scores,))
-    if COPIED:
-        total = number_of(totals, slot, line, row) * 1.4426950408889634
-    weights = gl.exp2(scores * SCALE - total[None, :])
-    if not COPIED:
-        delta = number_of(deltas, slot, line, row)
+    if TMA_STATISTICS:
+        logsumexp = load_statistic(logsumexps, stage, statistics_row, row) * 1.4426950408889634
+    weights = gl.exp2(scores * SCALE - logsumexp[None, :])
+    if not TMA_STATISTICS:
+        delta = load_statistic(deltas, stage, statistics_row, row)
     if MASKED:
         rows = row + gl.arange(0, STEP, gl.SliceLayout(0, SCORES))
         if LENGTH % STEP != 0:
             weights = gl.where((rows < LENGTH)[None, :], weights, 0.0)
         if CAUSAL:
             weights = gl.where(columns[:, None] <= rows[None, :], weights, 0.0)
-    kept = gl.convert_layout(weights.to(DTYPE), WEIGHTS)
-    if not HELD:
-        dkey, slope, weights, kept = warpgroup_mma_wait(1, deps=(dkey, slope, weights, kept))
-        mbarrier.arrive(empty.index(old), pred=walked > 0)
-    dvalue = warpgroup_mma(kept, dy, dvalue, use_acc=walked > 0, is_async=True)
-    if HELD:
-        direct = warpgroup_mma_wait(1, deps=(direct,))
+    weights_operand = gl.convert_layout(weights.to(DTYPE), WEIGHTS)
+    if not IN_REGISTERS:
+        dkey, dscores, weights, weights_operand = warpgroup_mma_wait(
+            1, deps=(dkey, dscores, weights, weights_operand)
+        )
+        mbarrier.arrive(empty.index(previous_stage), pred=streamed_step > 0)
+    dvalue = warpgroup_mma(weights_operand, dy, dvalue, use_acc=streamed_step > 0, is_async=True)
+    if IN_REGISTERS:
+        dweights = warpgroup_mma_wait(1, deps=(dweights,))
     else:
-        direct, weights = warpgroup_mma_wait(1, deps=(direct, weights))
-    if COPIED:
-        delta = number_of(deltas, slot, line, row)
-    slope = gl.convert_layout((weights * (direct - delta[None, :])).to(DTYPE), SLOPES)
-    if HELD:
-        dvalue, kept = warpgroup_mma_wait(0, deps=(dvalue, kept))
+        dweights, weights = warpgroup_mma_wait(1, deps=(dweights, weights))
+    if TMA_STATISTICS:
+        delta = load_statistic(deltas, stage, statistics_row, row)
+    dscores = gl.convert_layout((weights * (dweights - delta[None, :])).to(DTYPE), DSCORES)
+    if IN_REGISTERS:
+        dvalue, weights_operand = warpgroup_mma_wait(0, deps=(dvalue, weights_operand))
     else:
-        dvalue, kept, slope = warpgroup_mma_wait(0, deps=(dvalue, kept, slope))
-    return (dkey, dvalue), slope
+        dvalue, weights_operand, dscores = warpgroup_mma_wait(0, deps=(dvalue, weights_operand, dscores))
+    return (dkey, dvalue), dscores
 
 
 @gluon.jit
-def work(outputs, memory, numbers, bars, GROUP: gl.constexpr):
+def consumer(outputs, buffers, statistics, mbarriers, GROUP: gl.constexpr):
     # A consumer warp group: the gradients of its keys and values in each tile.
     all_dkey, all_dvalue, dkey_sums, dvalue_sums, dkeys, dvalues = outputs
-    left, right, streamed_left, streamed_right = memory
-    own_full, own_empty, full, empty, starts = bars
+    left, right, streamed_left, streamed_right = buffers
+    stationary_full, stationary_empty, full, empty, order = mbarriers
     count = 0
     tiles = 0
-    for turn in range(TURNS):
-        block, batch, head, there = unit_of(turn)
-        if there:
+    for iteration in range(ITERATIONS):
+        block, batch, head, is_valid = tile_of_iteration(iteration)
+        if is_valid:
             start = (block * GROUPS + GROUP) * ROWS
             columns = start + gl.arange(0, ROWS, gl.SliceLayout(1, SCORES))
-            place = tiles % OWN
-            mbarrier.wait(own_full.index(place), (tiles // OWN) & 1)
-            key = left.index(place * GROUPS + GROUP).reshape([ROWS, WIDTH])
-            value = right.index(place * GROUPS + GROUP).reshape([ROWS, OUT])
-            if HELD:
+            stationary_stage = tiles % STATIONARY_STAGES
+            mbarrier.wait(stationary_full.index(stationary_stage), (tiles // STATIONARY_STAGES) & 1)
+            key = left.index(stationary_stage * GROUPS + GROUP).reshape([ROWS, WIDTH])
+            value = right.index(stationary_stage * GROUPS + GROUP).reshape([ROWS, OUT])
+            if IN_REGISTERS:
                 key = key.load(gl.DotOperandLayout(0, SCORES, 2))
                 value = value.load(gl.DotOperandLayout(0, SCORES, 2))
-            own = key, value
-            first, steps, masked = steps_of(block)
-            sums = gl.zeros((ROWS, WIDTH), gl.float32, LEFT), gl.zeros((ROWS, OUT), gl.float32, RIGHT)
-            slope = gl.zeros((ROWS, STEP), DTYPE, SLOPES)
+            stationary = key, value
+            first_block, steps, masked = streamed_blocks(block)
+            accumulators = gl.zeros((ROWS, WIDTH), gl.float32, LEFT), gl.zeros((ROWS, OUT), gl.float32, RIGHT)
+            dscores = gl.zeros((ROWS, STEP), DTYPE, DSCORES)
             begin = count
-            for walk in range(WALKS):
-                line = (batch * (HEADS * WALKS) + head * WALKS + walk) * LENGTH
-                if MASKS:
+            for shared_head in range(STREAMED_HEADS):
+                statistics_row = (batch * (HEADS * STREAMED_HEADS) + head * STREAMED_HEADS + shared_head) * LENGTH
+                if HAS_MASK:
                     for step in range(masked):
-                        row = row_of(step, first, steps)
-                        sums, slope = advance(
-                            own, memory, numbers, bars, sums, slope, count, count - begin, line, row, columns, True
+                        row = first_row_of_step(step, first_block, steps)
+                        accumulators, dscores = gradient_step(
+                            stationary, buffers, statistics, mbarriers, accumulators, dscores, count, count - begin,
+                            statistics_row, row, columns, True
                         )
                         count += 1
                 for step in range(masked, steps):
-                    sums, slope = advance(
-                        own, memory, numbers, bars, sums, slope, count, count - begin, line, 0, columns, False
+                    accumulators, dscores = gradient_step(
+                        stationary, buffers, statistics, mbarriers, accumulators, dscores, count, count - begin,
+                        statistics_row, 0, columns, False
                     )
                     count += 1
-            mbarrier.arrive(own_empty.index(place))
-            dkey, dvalue = sums
-            dkey = add_before(dkey, slope, streamed_left, count, steps * WALKS)
-            dkey, slope = warpgroup_mma_wait(0, deps=(dkey, slope))
+            mbarrier.arrive(stationary_empty.index(stationary_stage))
+            dkey, dvalue = accumulators
+            dkey = accumulate_dkey(dkey, dscores, streamed_left, count, steps * STREAMED_HEADS)
+            dkey, dscores = warpgroup_mma_wait(0, deps=(dkey, dscores))
             mbarrier.arrive(empty.index((count + (STAGES - 1)) % STAGES))
-            dkey = dkey * WHOLE
+            dkey = dkey * GRADIENT_SCALE
             tma.store_wait(0)
             dkeys.index(GROUP).reshape([ROWS, WIDTH]).store(dkey.to(DTYPE))
             dvalues.index(GROUP).reshape([ROWS, OUT]).store(dvalue.to(DTYPE))
@@ -249,9 +254,9 @@ def work(outputs, memory, numbers, bars, GROUP: gl.constexpr):
             store_block(all_dkey, [batch, head, start, 0], dkeys.index(GROUP))
             store_block(all_dvalue, [batch, head, start, 0], dvalues.index(GROUP))
             if LEFT_SUMS > 0:
-                add_up(dkey_sums, dkey, batch, head, start, SIZE, LEFT_SUMS, LEFT)
+                store_partial_sums(dkey_sums, dkey, batch, head, start, SIZE, LEFT_SUMS, LEFT)
             if RIGHT_SUMS > 0:
-                add_up(dvalue_sums, dvalue, batch, head, start, SIZE, RIGHT_SUMS, RIGHT)
+                store_partial_sums(dvalue_sums, dvalue, batch, head, start, SIZE, RIGHT_SUMS, RIGHT)
             tiles += 1
     tma.store_wait(0)
 """
@@ -259,91 +264,99 @@ def work(outputs, memory, numbers, bars, GROUP: gl.constexpr):
 QUERIES = """
 
 @gluon.jit
-def advance(own, memory, bars, acc, slope, count, row, about, GROUP: gl.constexpr, FIRST: gl.constexpr,
-            MASKED: gl.constexpr):
-    # A step: accumulates the score gradients of the step before times its keys, and computes its own.
-    query, dy = own
-    left, right, streamed_left, streamed_right = memory
-    own_full, own_empty, full, empty, starts = bars
-    rows, total, delta = about
-    slot = count % STAGES
-    old = (count + (STAGES - 1)) % STAGES
-    none = gl.zeros((ROWS, STEP), gl.float32, SCORES)
-    mbarrier.wait(full.index(slot), (count // STAGES) & 1)
-    if ALTERNATE:
-        mbarrier.wait(starts.index(GROUP), (count & 1) ^ (GROUP == 0))
-    key = streamed_left.index(slot).reshape([STEP, WIDTH])
-    value = streamed_right.index(slot).reshape([STEP, OUT])
-    scores = warpgroup_mma(query, key.permute((1, 0)), none, use_acc=False, is_async=True)
-    direct = warpgroup_mma(dy, value.permute((1, 0)), none, use_acc=False, is_async=True)
+def gradient_step(stationary, buffers, mbarriers, acc, dscores, count, row, row_statistics, GROUP: gl.constexpr,
+                  FIRST: gl.constexpr, MASKED: gl.constexpr):
+    # A step: accumulates the score gradients of the step before times its keys, and computes its own score gradients.
+    query, dy = stationary
+    left, right, streamed_left, streamed_right = buffers
+    stationary_full, stationary_empty, full, empty, order = mbarriers
+    rows, logsumexp, delta = row_statistics
+    stage = count % STAGES
+    previous_stage = (count + (STAGES - 1)) % STAGES
+    zero_scores = gl.zeros((ROWS, STEP), gl.float32, SCORES)
+    mbarrier.wait(full.index(stage), (count // STAGES) & 1)
+    if PING_PONG:
+        mbarrier.wait(order.index(GROUP), (count & 1) ^ (GROUP == 0))
+    key = streamed_left.index(stage).reshape([STEP, WIDTH])
+    value = streamed_right.index(stage).reshape([STEP, OUT])
+    scores = warpgroup_mma(query, key.permute((1, 0)), zero_scores, use_acc=False, is_async=True)
+    dweights = warpgroup_mma(dy, value.permute((1, 0)), zero_scores, use_acc=False, is_async=True)
     if not FIRST:
-        acc = warpgroup_mma(slope, streamed_left.index(old).reshape([STEP, WIDTH]), acc, is_async=True)
-    if ALTERNATE:
-        mbarrier.arrive(starts.index((GROUP + 1) % GROUPS))
+        acc = warpgroup_mma(dscores, streamed_left.index(previous_stage).reshape([STEP, WIDTH]), acc, is_async=True)
+    if PING_PONG:
+        mbarrier.arrive(order.index((GROUP + 1) % GROUPS))
     scores = warpgroup_mma_wait(1 if FIRST else 2, deps=(scores,))
-    weights = gl.exp2(scores * SCALE - total[:, None])
+    weights = gl.exp2(scores * SCALE - logsumexp[:, None])
     if MASKED:
         columns = row + gl.arange(0, STEP, gl.SliceLayout(0, SCORES))
         if CAUSAL:
             weights = gl.where(columns[None, :] <= gl.minimum(rows, SIZE - 1)[:, None], weights, 0.0)
         else:
             weights = gl.where((columns < SIZE)[None, :], weights, 0.0)
-    direct, weights = warpgroup_mma_wait(0 if FIRST else 1, deps=(direct, weights))
-    slopes = gl.convert_layout((weights * (direct - delta[:, None])).to(DTYPE), SLOPES)
+    dweights, weights = warpgroup_mma_wait(0 if FIRST else 1, deps=(dweights, weights))
+    new_dscores = gl.convert_layout((weights * (dweights - delta[:, None])).to(DTYPE), DSCORES)
     if not FIRST:
-        acc, slope, slopes = warpgroup_mma_wait(0, deps=(acc, slope, slopes))
-        mbarrier.arrive(empty.index(old))
-    return acc, slopes
+        acc, dscores, new_dscores = warpgroup_mma_wait(0, deps=(acc, dscores, new_dscores))
+        mbarrier.arrive(empty.index(previous_stage))
+    return acc, new_dscores
 
 
 @gluon.jit
-def work(outputs, memory, numbers, bars, GROUP: gl.constexpr):
+def consumer(outputs, buffers, statistics, mbarriers, GROUP: gl.constexpr):
     # A consumer warp group: the gradients of its queries in each tile.
     all_dquery, dquery_sums = outputs
-    left, right, streamed_left, streamed_right = memory
-    totals, deltas = numbers
-    own_full, own_empty, full, empty, starts = bars
+    left, right, streamed_left, streamed_right = buffers
+    logsumexps, deltas = statistics
+    stationary_full, stationary_empty, full, empty, order = mbarriers
     count = 0
     tiles = 0
-    for turn in range(TURNS):
-        block, batch, head, there = unit_of(turn)
-        if there:
+    for iteration in range(ITERATIONS):
+        block, batch, head, is_valid = tile_of_iteration(iteration)
+        if is_valid:
             start = (block * GROUPS + GROUP) * ROWS
             rows = start + gl.arange(0, ROWS, gl.SliceLayout(1, SCORES))
-            line = (batch * HEADS + head) * LENGTH + rows
-            total = gl.load(totals + line, rows < LENGTH, 0.0) * 1.4426950408889634
-            about = rows, total, gl.load(deltas + line, rows < LENGTH, 0.0)
-            place = tiles % OWN
-            mbarrier.wait(own_full.index(place), (tiles // OWN) & 1)
-            query_place = left.index(place * GROUPS + GROUP)
-            dy_place = right.index(place * GROUPS + GROUP)
-            own = query_place.reshape([ROWS, WIDTH]), dy_place.reshape([ROWS, OUT])
-            first, steps, masked = steps_of(block)
+            statistics_row = (batch * HEADS + head) * LENGTH + rows
+            logsumexp = gl.load(logsumexps + statistics_row, rows < LENGTH, 0.0) * 1.4426950408889634
+            row_statistics = rows, logsumexp, gl.load(deltas + statistics_row, rows < LENGTH, 0.0)
+            stationary_stage = tiles % STATIONARY_STAGES
+            mbarrier.wait(stationary_full.index(stationary_stage), (tiles // STATIONARY_STAGES) & 1)
+            query_buffer = left.index(stationary_stage * GROUPS + GROUP)
+            dy_buffer = right.index(stationary_stage * GROUPS + GROUP)
+            stationary = query_buffer.reshape([ROWS, WIDTH]), dy_buffer.reshape([ROWS, OUT])
+            first_block, steps, masked = streamed_blocks(block)
             acc = gl.zeros((ROWS, WIDTH), gl.float32, LEFT)
-            slope = gl.zeros((ROWS, STEP), DTYPE, SLOPES)
-            row = row_of(0, first, steps)
-            acc, slope = advance(own, memory, bars, acc, slope, count, row, about, GROUP, True, MASKS)
+            dscores = gl.zeros((ROWS, STEP), DTYPE, DSCORES)
+            row = first_row_of_step(0, first_block, steps)
+            acc, dscores = gradient_step(
+                stationary, buffers, mbarriers, acc, dscores, count, row, row_statistics, GROUP, True, HAS_MASK
+            )
             count += 1
-            if MASKS:
+            if HAS_MASK:
                 for step in range(1, masked):
-                    row = row_of(step, first, steps)
-                    acc, slope = advance(own, memory, bars, acc, slope, count, row, about, GROUP, False, True)
+                    row = first_row_of_step(step, first_block, steps)
+                    acc, dscores = gradient_step(
+                        stationary, buffers, mbarriers, acc, dscores, count, row, row_statistics, GROUP, False, True
+                    )
                     count += 1
             for step in range(gl.maximum(masked, 1), steps):
-                acc, slope = advance(own, memory, bars, acc, slope, count, 0, about, GROUP, False, False)
+                acc, dscores = gradient_step(
+                    stationary, buffers, mbarriers, acc, dscores, count, 0, row_statistics, GROUP, False, False
+                )
                 count += 1
-            old = (count + (STAGES - 1)) % STAGES
-            acc = warpgroup_mma(slope, streamed_left.index(old).reshape([STEP, WIDTH]), acc, is_async=True)
-            acc, slope = warpgroup_mma_wait(0, deps=(acc, slope))
-            mbarrier.arrive(empty.index(old))
-            acc = acc * WHOLE
-            query_place.reshape([ROWS, WIDTH]).store(acc.to(DTYPE))
+            previous_stage = (count + (STAGES - 1)) % STAGES
+            acc = warpgroup_mma(
+                dscores, streamed_left.index(previous_stage).reshape([STEP, WIDTH]), acc, is_async=True
+            )
+            acc, dscores = warpgroup_mma_wait(0, deps=(acc, dscores))
+            mbarrier.arrive(empty.index(previous_stage))
+            acc = acc * GRADIENT_SCALE
+            query_buffer.reshape([ROWS, WIDTH]).store(acc.to(DTYPE))
             fence_async_shared()
-            store_block(all_dquery, [batch, head, start, 0], query_place)
+            store_block(all_dquery, [batch, head, start, 0], query_buffer)
             if LEFT_SUMS > 0:
-                add_up(dquery_sums, acc, batch, head, start, LENGTH, LEFT_SUMS, LEFT)
+                store_partial_sums(dquery_sums, acc, batch, head, start, LENGTH, LEFT_SUMS, LEFT)
             tma.store_wait(0)
-            mbarrier.arrive(own_empty.index(place))
+            mbarrier.arrive(stationary_empty.index(stationary_stage))
             tiles += 1
 """
 
@@ -420,14 +433,15 @@ class _Gradients(PersistentAttention):
         share, scale = self.shape.heads_per_key, float(self.instance.attributes["scale"])
         streamed, step = self.query_length if self.by_key else self.key_length, self.config.step
         yield from {
-            "BY_KEY": self.by_key, "COPIED": self.copies_statistics, "CAUSAL": self.causal, "PAIRS": self.paired,
-            "HELD": self.config.in_registers,
-            "MASKS": self.causal or streamed % step != 0, "ALTERNATE": step > WARP_GROUP_ROWS and not self.causal,
-            "GROUPS": self.groups, "ROWS": WARP_GROUP_ROWS, "OWN": self.config.stationary_buffers, "STEP": step,
+            "BY_KEY": self.by_key, "TMA_STATISTICS": self.copies_statistics,
+            "CAUSAL": self.causal, "PAIRED": self.paired, "IN_REGISTERS": self.config.in_registers,
+            "HAS_MASK": self.causal or streamed % step != 0, "PING_PONG": step > WARP_GROUP_ROWS and not self.causal,
+            "GROUPS": self.groups, "ROWS": WARP_GROUP_ROWS,
+            "STATIONARY_STAGES": self.config.stationary_buffers, "STEP": step,
             "STAGES": self.config.stages, "LENGTH": self.query_length, "SIZE": self.key_length,
-            "BLOCKS": self.blocks, "UNITS": self.units, "TURNS": self.turns,
-            "HEADS": self.heads, "SHARE": share, "WALKS": share if self.by_key else 1,
-            "SCALE": scale * LOG2E, "WHOLE": scale,
+            "BLOCKS": self.blocks, "WORK_ITEMS": self.work_items, "ITERATIONS": self.iterations,
+            "HEADS": self.heads, "HEADS_PER_KEY": share, "STREAMED_HEADS": share if self.by_key else 1,
+            "SCALE": scale * LOG2E, "GRADIENT_SCALE": scale,
         }.items()  # fmt: skip
         yield from self._layouts()
         tensors = self.instance.tensors
@@ -441,7 +455,7 @@ class _Gradients(PersistentAttention):
         yield from (("DTYPE", f"gl.{TYPES[self.instance.tensors['query'].element]}"),)
         for name, columns in (("SCORES", self.config.step), ("LEFT", width), ("RIGHT", out)):
             yield name, ACCUMULATOR_LAYOUT.format(columns)
-        for name, columns in (("WEIGHTS", out), ("SLOPES", width)):
+        for name, columns in (("WEIGHTS", out), ("DSCORES", width)):
             yield name, f"gl.DotOperandLayout(0, {ACCUMULATOR_LAYOUT.format(columns)}, 2)"
 
     def _tensors(self) -> Iterator[str | TensorDescriptor]:
@@ -479,16 +493,16 @@ class _Gradients(PersistentAttention):
         inputs = [*(f"all_{name}" for name in blocks), *copied]
         own, stages = self.config.stationary_buffers, self.config.stages
         return [
-            f"own_full, own_empty = barriers({own}, 1), barriers({own}, {self.groups})",
+            f"stationary_full, stationary_empty = barriers({own}, 1), barriers({own}, {self.groups})",
             f"full, empty = barriers({stages}, 1), barriers({stages}, {self.groups})",
-            f"bars = own_full, own_empty, full, empty, barriers({self.groups}, 1)",
+            f"mbarriers = stationary_full, stationary_empty, full, empty, barriers({self.groups}, 1)",
             "fence_async_shared()",
-            f"memory = {', '.join(blocks)}",
-            f"numbers = {', '.join(statistics)}",
+            f"buffers = {', '.join(blocks)}",
+            f"statistics = {', '.join(statistics)}",
             f"inputs = {', '.join(inputs)}",
             f"outputs = {', '.join([*(f'all_{name}' for name in results), *sums, *result_buffers])}",
             *warp_specialize(
-                [f"(work, (outputs, memory, numbers, bars, {group}))" for group in range(self.groups)],
-                "(read, (inputs, memory, numbers, bars))", self.parameters.gradient_registers,
+                [f"(consumer, (outputs, buffers, statistics, mbarriers, {group}))" for group in range(self.groups)],
+                "(producer, (inputs, buffers, statistics, mbarriers))", self.parameters.gradient_registers,
             ),
         ]  # fmt: skip

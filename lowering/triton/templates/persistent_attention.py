@@ -13,30 +13,30 @@ from oneflow.lowering.triton.templates.attention_writer import AttentionShape
 from oneflow.lowering.triton.templates.outline_templates import TemplateInstance
 from oneflow.lowering.triton.templates.warp_specialization import BARRIERS, IMPORTS, WARP_GROUP_ROWS
 
-#: The tile schedule: which block of queries a program takes in a turn, and the key blocks of this block.
+#: The tile schedule: which block of queries a program takes in an iteration, and the key blocks of this block.
 TILE_SCHEDULE = """
 
 @gluon.jit
-def place(turn, blocks, units, CAUSAL: gl.constexpr, PAIRS: gl.constexpr):
-    # The block and the head of a program's turn, and whether the turn exists. With PAIRS a light block of queries
-    # (few keys) follows each heavy one.
-    if PAIRS:
-        unit = turn // 2 * gl.num_programs(0) + gl.program_id(0)
+def scheduled_tile(iteration, blocks, work_items, CAUSAL: gl.constexpr, PAIRED: gl.constexpr):
+    # The tile of an iteration of a program: its block, the number of its head, and whether the tile is valid. With
+    # PAIRED a light block of queries (few keys) follows each heavy one.
+    if PAIRED:
+        work_item = iteration // 2 * gl.num_programs(0) + gl.program_id(0)
         pairs = (blocks + 1) // 2
-        light = unit % pairs
+        light = work_item % pairs
         heavy = blocks - 1 - light
-        block = gl.where(turn % 2 == 0, heavy, light)
-        return block, unit // pairs, (unit < units) & ((turn % 2 == 0) | (light != heavy))
+        block = gl.where(iteration % 2 == 0, heavy, light)
+        return block, work_item // pairs, (work_item < work_items) & ((iteration % 2 == 0) | (light != heavy))
     else:
-        unit = turn * gl.num_programs(0) + gl.program_id(0)
-        block = unit % blocks
+        work_item = iteration * gl.num_programs(0) + gl.program_id(0)
+        block = work_item % blocks
         if CAUSAL:
             block = blocks - 1 - block
-        return block, unit // blocks, unit < units
+        return block, work_item // blocks, work_item < work_items
 
 
 @gluon.jit
-def seen(block, size, ROWS: gl.constexpr, KEYS: gl.constexpr, CAUSAL: gl.constexpr):
+def key_block_counts(block, size, ROWS: gl.constexpr, KEYS: gl.constexpr, CAUSAL: gl.constexpr):
     # The number of key blocks that a block of queries attends to, and how many of the last of these need a mask.
     end = size
     whole = size // KEYS
@@ -75,7 +75,7 @@ def descriptor_lines(tensor: Tensor, name: str, rows: int, buffers: int = 0) -> 
 
 
 class PersistentAttention:
-    """The kernel of one attention call: a program per SM, which takes tile after tile in its turns.
+    """The kernel of one attention call: a program per SM, which takes a tile in each iteration.
 
     A tile is a block of `block_rows` of the `rows` rows of one of `heads` heads.
     """
@@ -91,8 +91,8 @@ class PersistentAttention:
         self.tiles = self.blocks * self.batch * heads
 
     @property
-    def units(self) -> int:
-        """The units of work: tiles, or pairs of a heavy and a light tile where there are enough."""
+    def work_items(self) -> int:
+        """The work_items of work: tiles, or pairs of a heavy and a light tile where there are enough."""
         return -(-self.blocks // 2) * self.batch * self.heads if self.paired else self.tiles
 
     @property
@@ -101,13 +101,13 @@ class PersistentAttention:
         return self.causal and self.tiles >= 2 * gpu_target().sms
 
     @property
-    def turns(self) -> int:
+    def iterations(self) -> int:
         """The most tiles that a program takes."""
-        return -(-self.units // gpu_target().sms) * (2 if self.paired else 1)
+        return -(-self.work_items // gpu_target().sms) * (2 if self.paired else 1)
 
     def build_source(self, functions: str, lines: Sequence[str | TensorDescriptor], registers: int) -> Source:
         """The source: `functions`, and `lines` as the body of the kernel; `registers` of a thread on average."""
-        kernel, programs = self.instance.kernel, TileCount.of(min(self.units, gpu_target().sms))
+        kernel, programs = self.instance.kernel, TileCount.of(min(self.work_items, gpu_target().sms))
         return Source(
             kernel.name, tuple(kernel.parameters), programs, tuple(lines), warps=4, registers=registers,
             language=GLUON, origins=origins([kernel.func]),

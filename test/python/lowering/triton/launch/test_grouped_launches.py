@@ -194,7 +194,7 @@ def test_each_tile_takes_the_descriptors_and_pointers_of_its_product(stays, chan
     program = lower(str(flow.trace(function, *(flow.TensorSpec(a.shape, flow.float16) for a in arrays))))
     (source,) = program.sources.values()
     assert source.grid.static == (132 if stays else 3 * 2 * 3) and source.text.count("make_tensor_descriptor") >= 6
-    assert ("if which >= 2:" in source.text) == stays
+    assert ("if call_index >= 2:" in source.text) == stays
     x, *given = (a.astype(np.float64) for a in arrays)
     for number, got in enumerate(interpret_program(program, *arrays)):
         np.testing.assert_allclose(got.astype(np.float64), x @ given[number].T + given[3 + number], 1e-2, 2e-2)

@@ -186,7 +186,7 @@ def test_the_form_needs_tiles_for_all_sms(call, special):
 @pytest.mark.parametrize(("length", "is_causal", "groups"), [(1024, True, 2), (4096, True, 3), (1024, False, 3)])
 def test_short_causal_sequences_have_smaller_tiles(length, is_causal, groups):
     source = lower(4, 16, 16, length, length, 64, 64, is_causal).on("sm_90").sources[NAME]
-    assert source.text.count("(attend, ") == groups
+    assert source.text.count("(consumer, ") == groups
 
 
 def test_the_next_queries_are_prefetched(program):
