@@ -355,8 +355,8 @@ class HostCuda(HostGraphs):
 
     def _run(self, function: int, programs: int, arguments: Sequence[Any]) -> None:
         source = self.modules[function]
-        named = dict(zip((n for n, _ in source.parameters), arguments, strict=True))
-        assert programs == source.programs(named), f"{source.name}: {programs} programs"
+        named = dict(zip((p.name for p in source.parameters), arguments, strict=True))
+        assert programs == source.grid.value(named), f"{source.name}: {programs} programs"
         with interpreting():
             interpret_kernel(source, arguments)
 

@@ -199,7 +199,7 @@ class _Run:
 
 def interpret_kernel(source: Source, arguments: Sequence[int]) -> None:
     """Runs a kernel on addresses and sizes, every program in order; within `interpreting`."""
-    programs = source.programs(dict(zip((n for n, _ in source.parameters), arguments, strict=True)))
+    programs = source.grid.value(dict(zip((p.name for p in source.parameters), arguments, strict=True)))
     if source.language == GLUON:
         kinds = [kind for _, kind in source.parameters]
         return interpret_gluon(source.text, identifier(source.name), kinds, arguments, programs)

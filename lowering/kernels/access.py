@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import re
+import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from oneflow.dialect._mlir import ir
 from oneflow.lowering.kernels.nodes import Access, Linear, Node, Unsupported, Use, read_access, read_node
 
+#: The operators of affine expressions in Python, besides sums.
+OPERATORS = ((ir.AffineMulExpr, "*"), (ir.AffineFloorDivExpr, "//"), (ir.AffineModExpr, "%"))
+
 
 @dataclass(frozen=True)
 class QuasiAffine(Linear):
-    """A position as an MLIR expression in which `d<n>` are loop dimensions; `terms` only lists the dimensions."""
+    """A position that is an affine expression of MLIR over the loop dimensions; `terms` only lists the dimensions."""
 
-    expression: str = ""
+    expression: ir.AffineExpr = field(kw_only=True)
 
     @property
     def dim(self) -> None:
@@ -28,15 +31,21 @@ class QuasiAffine(Linear):
 
     def renamed(self, names: Sequence[int]) -> QuasiAffine:
         """The position over other dimensions: `d` becomes `names[d]`."""
-        text = re.sub(r"\bd(\d+)\b", lambda m: f"d{names[int(m[1])]}", self.expression)
-        return QuasiAffine(tuple((names[d], c) for d, c in self.terms), 0, text)
+        count = max(names) + 1
+        dimensions = ir.AffineMap.get(len(names), 0, [self.expression])
+        renaming = ir.AffineMap.get(count, 0, [ir.AffineExpr.get_dim(n) for n in names])
+        composed = dimensions.results[0].compose(renaming)
+        (expression,) = ir.AffineMap.get(count, 0, [composed]).results
+        return QuasiAffine(tuple((names[d], c) for d, c in self.terms), expression=expression)
 
     def text(self, positions: Mapping[int, str]) -> str:
         """The position as a Python expression over the names of positions; dimensions without a name are 0."""
         return affine_text(self.expression, positions)
 
 
-def affine_text(expression: str, dimensions: Mapping[int, str], symbols: Mapping[int, str] | None = None) -> str:
+def affine_text(
+    expression: ir.AffineExpr, dimensions: Mapping[int, str], symbols: Mapping[int, str] | None = None
+) -> str:
     """An affine expression of MLIR as a Python expression over the names of its dimensions and symbols.
 
     Dimensions and symbols without a name are 0.
@@ -44,11 +53,50 @@ def affine_text(expression: str, dimensions: Mapping[int, str], symbols: Mapping
     Raises:
         Unsupported: the expression has a `ceildiv`.
     """
-    if "ceildiv" in expression:
-        raise Unsupported(expression)
-    names = {"d": dimensions, "s": symbols or {}}
-    text = re.sub(r"\b([ds])(\d+)\b", lambda m: names[m[1]].get(int(m[2]), "0"), expression)
-    return text.replace(" floordiv ", " // ").replace(" mod ", " % ")
+    text = functools.partial(affine_text, dimensions=dimensions, symbols=symbols)
+    if isinstance(expression, ir.AffineConstantExpr):
+        return str(expression.value)
+    if isinstance(expression, ir.AffineDimExpr):
+        return dimensions.get(expression.position, "0")
+    if isinstance(expression, ir.AffineSymbolExpr):
+        return (symbols or {}).get(expression.position, "0")
+    left, right = expression.lhs, expression.rhs
+    if isinstance(expression, ir.AffineAddExpr):
+        subtracted = _opposite(right)
+        if subtracted is None:
+            return f"{text(left)} + {text(right)}"
+        is_sum = isinstance(subtracted, ir.AffineAddExpr)
+        return f"{text(left)} - {f'({text(subtracted)})' if is_sum else text(subtracted)}"
+    if isinstance(expression, ir.AffineMulExpr) and right == ir.AffineExpr.get_constant(-1):
+        return f"-{_enclosed(text(left), left)}"
+    operator = next((o for kind, o in OPERATORS if isinstance(expression, kind)), None)
+    if operator is None:
+        raise Unsupported(f"position {expression}")
+    return f"{_enclosed(text(left), left)} {operator} {_enclosed(text(right), right)}"
+
+
+def _enclosed(text: str, expression: ir.AffineExpr) -> str:
+    """The text of an expression as an operand of a product or quotient."""
+    return f"({text})" if isinstance(expression, ir.AffineBinaryExpr) else text
+
+
+def _opposite(expression: ir.AffineExpr) -> ir.AffineExpr | None:
+    """The number or product without its minus sign; None for other expressions."""
+    if isinstance(expression, ir.AffineConstantExpr) and expression.value < 0:
+        return ir.AffineExpr.get_constant(-expression.value)
+    if not isinstance(expression, ir.AffineMulExpr) or not isinstance(expression.rhs, ir.AffineConstantExpr):
+        return None
+    factor = expression.rhs.value
+    if factor >= 0:
+        return None
+    return expression.lhs if factor == -1 else ir.AffineExpr.get_mul(expression.lhs, -factor)
+
+
+def _dimensions(expression: ir.AffineExpr) -> set[int]:
+    """The dimensions of an affine expression."""
+    if isinstance(expression, ir.AffineBinaryExpr):
+        return _dimensions(expression.lhs) | _dimensions(expression.rhs)
+    return {expression.position} if isinstance(expression, ir.AffineDimExpr) else set()
 
 
 def read_any_node(op: ir.Operation) -> Node:
@@ -88,6 +136,4 @@ def _position(affine_map: ir.AffineMap, expression: ir.AffineExpr) -> Linear:
     try:
         return read_access(ir.AffineMap.get(affine_map.n_dims, 0, [expression]))[0]
     except Unsupported:
-        text = str(expression)
-        dims = sorted({int(d) for d in re.findall(r"\bd(\d+)\b", text)})
-        return QuasiAffine(tuple((d, 1) for d in dims), 0, text)
+        return QuasiAffine(tuple((d, 1) for d in sorted(_dimensions(expression))), expression=expression)

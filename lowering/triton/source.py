@@ -11,9 +11,10 @@ import json
 import textwrap
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from oneflow.lowering.triton.names import identifier
+from oneflow.lowering.triton.symbolic_sizes import TileCount
 
 #: The languages of kernels, and the decorators of their functions.
 TRITON, GLUON = "triton", "gluon"
@@ -22,7 +23,28 @@ DECORATORS = {TRITON: "@triton.jit\n", GLUON: "@gluon.jit\n"}
 #: prints statements with a variable in its place.
 PROGRAM_ID, PROGRAM_NUMBER = "tl.program_id(0)", "$program"
 #: The fields that are left out of plain data where they are empty.
-OPTIONAL = frozenset({"registers", "origins", "preamble", "functions", "unaddressed", "has_dot", "special"})
+OPTIONAL = frozenset(
+    {"registers", "origins", "preamble", "functions", "descriptor_only", "has_dot", "specializations"}
+)
+#: The parameter for the records of failed run-time checks.
+FAILURE = "failure"
+
+
+class Parameter(NamedTuple):
+    """A parameter of a kernel: its name, and its type in a Triton signature."""
+
+    name: str
+    type: str
+
+    @property
+    def is_pointer(self) -> bool:
+        """Whether the parameter is a pointer."""
+        return self.type.startswith("*")
+
+    @property
+    def is_tensor(self) -> bool:
+        """Whether the parameter is the pointer of an operand or result."""
+        return self.is_pointer and self.name != FAILURE
 
 
 @dataclass(frozen=True)
@@ -64,20 +86,29 @@ class TensorDescriptor:
 
 @dataclass(frozen=True)
 class TileLoop:
-    """A statement of a persistent kernel: the loop in which its programs take tiles in turn.
+    """A statement of a persistent kernel: the loop of each of `programs` programs over its tiles.
 
-    for tile in tl.range(tl.program_id(0), 288, 132, flatten=True):
+        for tile in tl.range(tl.program_id(0), 288, 132, flatten=True):
+
+    The variable goes up to `end`: the number of the tile where `rows` is 1, else the first of `rows` rows.
+    `flatten` joins the loop with the loop in its body. Loads are pipelined in `stages` stages; 0 leaves that to the
+    kernel.
     """
 
     variable: str
-    first: str
-    end: str
-    step: int
-    options: str
+    end: TileCount
+    programs: int
     body: tuple[str, ...]
+    rows: int = 1
+    flatten: bool = False
+    stages: int = 0
 
     def __str__(self) -> str:
-        header = f"for {self.variable} in tl.range({self.first}, {self.end}, {self.step}, {self.options}):"
+        first = f"{PROGRAM_NUMBER} * {self.rows}" if self.rows > 1 else PROGRAM_NUMBER
+        arguments = [first, str(self.end), str(self.programs * self.rows)]
+        arguments += ["flatten=True"] if self.flatten else []
+        arguments += [f"num_stages={self.stages}"] if self.stages else []
+        header = f"for {self.variable} in tl.range({', '.join(arguments)}):"
         return "\n".join([header, *nested(self.body)])
 
 
@@ -126,8 +157,8 @@ class Source:
 
     Attributes:
         name: the symbol of the kernel.
-        parameters: pairs of a name and a type of a Triton signature.
-        grid: the number of programs as a Python expression over parameter names (`cdiv` rounds up).
+        parameters: the parameters.
+        grid: the number of programs.
         body: the statements of the kernel.
         warps: the warps of a program.
         stages: the stages of pipelined loops.
@@ -138,14 +169,14 @@ class Source:
         origins: the operators that the kernel computes, for readers.
         preamble: the beginning of the kernel's file: imports, constants, functions written by hand.
         functions: the functions that the kernel calls.
-        unaddressed: the parameters that no statement but a descriptor uses.
+        descriptor_only: the parameters that no statement but a descriptor uses.
         has_dot: whether the kernel multiplies matrices by `tl.dot`.
-        special: forms of the kernel by architecture.
+        specializations: other forms of the kernel for single architectures.
     """
 
     name: str
-    parameters: tuple[tuple[str, str], ...]
-    grid: str
+    parameters: tuple[Parameter, ...]
+    grid: TileCount
     body: tuple[Statement, ...]
     warps: int = 4
     stages: int = 3
@@ -156,13 +187,13 @@ class Source:
     origins: tuple[str, ...] = ()
     preamble: tuple[str, ...] = ()
     functions: tuple[Function, ...] = ()
-    unaddressed: tuple[str, ...] = ()
+    descriptor_only: tuple[str, ...] = ()
     has_dot: bool = False
-    special: dict[str, Source] = field(default_factory=dict)
+    specializations: dict[str, Source] = field(default_factory=dict)
 
     def on(self, arch: str) -> Source:
         """The form for an architecture."""
-        return self.special.get(arch, self)
+        return self.specializations.get(arch, self)
 
     @property
     def descriptors(self) -> tuple[TensorDescriptor, ...]:
@@ -188,40 +219,44 @@ class Source:
         return "".join([comments, *self.preamble, *functions])
 
     @property
-    def meaning(self) -> str:
+    def binary_key(self) -> str:
         """The common part of sources of one binary: all but the name, the origins and the forms of other GPUs."""
-        return json.dumps(replace(self, name="", origins=(), special={}).to_dict())
-
-    def programs(self, arguments: dict[str, int]) -> int:
-        """The number of programs for the values of the parameters."""
-        return int(eval(self.grid, {"cdiv": cdiv, "max": max}, arguments))
+        return json.dumps(replace(self, name="", origins=(), specializations={}).to_dict())
 
     def to_dict(self) -> dict[str, Any]:
         """The fields as plain data, without those of `OPTIONAL` that are empty."""
         data = {f.name: getattr(self, f.name) for f in fields(self)}
+        data["grid"] = self.grid.to_plain()
         data["body"] = _plain_statements(self.body)
         data["functions"] = [function.to_dict() for function in self.functions]
-        data["special"] = {arch: form.to_dict() for arch, form in self.special.items()}
+        data["specializations"] = {arch: form.to_dict() for arch, form in self.specializations.items()}
         return {name: value for name, value in data.items() if value or name not in OPTIONAL}
 
     @staticmethod
     def from_dict(data: Mapping[str, Any]) -> Source:
         """The source that `to_dict` described."""
         fields = dict(data)
-        fields["parameters"] = tuple((name, kind) for name, kind in data["parameters"])
+        fields["parameters"] = tuple(Parameter(*parameter) for parameter in data["parameters"])
+        fields["grid"] = TileCount.from_plain(data["grid"])
         fields["body"] = _statements(data["body"])
         for name in ("updates", "fills"):
             fields[name] = {int(number): value for number, value in data[name].items()}
-        for name in ("origins", "preamble", "unaddressed"):
+        for name in ("origins", "preamble", "descriptor_only"):
             fields[name] = tuple(data.get(name, ()))
         fields["functions"] = tuple(map(Function.from_dict, data.get("functions", ())))
-        fields["special"] = {arch: Source.from_dict(form) for arch, form in data.get("special", {}).items()}
+        forms = data.get("specializations", {})
+        fields["specializations"] = {arch: Source.from_dict(form) for arch, form in forms.items()}
         return Source(**fields)
 
 
 def _plain_statements(statements: Iterable[Statement]) -> list[Any]:
     """Statements as plain data: their text, or the fields of their value."""
-    return [s if isinstance(s, str) else asdict(s) for s in statements]
+    return [s if isinstance(s, str) else _plain_fields(s) for s in statements]
+
+
+def _plain_fields(statement: TensorDescriptor | TileLoop) -> dict[str, Any]:
+    data = asdict(statement)
+    return {**data, "end": statement.end.to_plain()} if isinstance(statement, TileLoop) else data
 
 
 def _statements(data: Iterable[Any]) -> tuple[Statement, ...]:
@@ -230,15 +265,11 @@ def _statements(data: Iterable[Any]) -> tuple[Statement, ...]:
 
 
 def _statement(data: Mapping[str, Any]) -> Statement:
-    lists = {name: tuple(value) for name, value in data.items() if isinstance(value, (list, tuple))}
-    return (TileLoop if "variable" in data else TensorDescriptor)(**{**data, **lists})
+    if "variable" in data:
+        return TileLoop(**{**data, "end": TileCount.from_plain(data["end"]), "body": tuple(data["body"])})
+    return TensorDescriptor(**{**data, **{name: tuple(data[name]) for name in ("shape", "strides", "block")}})
 
 
 def nested(statements: Iterable[Statement]) -> list[str]:
     """The text of statements one level deeper."""
     return [textwrap.indent(str(statement), "    ") for statement in statements]
-
-
-def cdiv(a: int, b: int) -> int:
-    """a / b rounded up."""
-    return -(-a // b)

@@ -99,8 +99,8 @@ def _time(source: Source, launch: Launch, bases: Sequence[int], device: driver.D
           cached: bool) -> float:  # fmt: skip
     """The time of a kernel in microseconds; infinity if it does not compile or launch."""
     count = len(source.parameters)
-    values = dict(zip((name for name, _ in source.parameters), launch.arguments, strict=False))
-    programs, scratch = source.programs(values), 0
+    values = dict(zip((p.name for p in source.parameters), launch.arguments, strict=False))
+    programs, scratch = source.grid.value(values), 0
     try:
         binary = compile_kernel(source, device.arch, cached)
         scratch_bytes = binary.scratch * programs

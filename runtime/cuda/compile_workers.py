@@ -120,7 +120,7 @@ class CompileWorkers:
         An idle worker takes the waiting kernel of the highest `compile_priority`.
         """
         assert self._pool is not None, "expected started workers"
-        key = source.meaning
+        key = source.binary_key
         if key not in self._submitted:
             waiting = _Job(compile_priority(source), source)
             self._submitted[key] = waiting.binary
@@ -130,7 +130,7 @@ class CompileWorkers:
 
     def cancel_except(self, wanted: Collection[Source]) -> None:
         """Cancels waiting kernels that are not among the wanted kernels."""
-        kept = {source.meaning for source in wanted}
+        kept = {source.binary_key for source in wanted}
         for key in self._submitted.keys() - kept:
             if self._submitted[key].cancel():
                 del self._submitted[key]

@@ -17,12 +17,15 @@ from typing import Any
 from oneflow.lowering.targets.choice import gpu_target, gpu_target_named
 from oneflow.lowering.triton.codegen.prelude import preamble
 from oneflow.lowering.triton.names import identifier
-from oneflow.lowering.triton.source import GLUON, Source
+from oneflow.lowering.triton.source import GLUON, Parameter, Source
+from oneflow.lowering.triton.symbolic_sizes import TileCount
 from oneflow.runtime.cuda.ptx import split_packed_halves
 from oneflow.runtime.cuda.tensor_maps import TensorMap, lift_descriptors, tensor_maps_of
 
 #: A small kernel whose compilation loads all of Triton.
-FIRST = Source("first", (("p0", "*fp32"),), "1", ("tl.store(p0, 1.0)",), warps=1, preamble=preamble(()))
+FIRST = Source(
+    "first", (Parameter("p0", "*fp32"),), TileCount.of(1), ("tl.store(p0, 1.0)",), warps=1, preamble=preamble(())
+)
 #: Held while Python parses: before Python 3.13 the recursion depth of the parser is shared between threads.
 _parser_lock = threading.Lock()
 #: The text of the error for a missing Triton.
@@ -120,7 +123,7 @@ def _root(error: BaseException) -> BaseException:
 def _compile(source: Source, number: int) -> Binary:
     source, lifted = lift_descriptors(source, number)
     signature = dict(source.parameters)
-    pointers = [i for i, (_, kind) in enumerate(source.parameters) if kind.startswith("*")]
+    pointers = [i for i, p in enumerate(source.parameters) if p.is_pointer]
     hints = {(i,): [["tt.divisibility", 16]] for i in pointers}
     ast = _language(source)(load_function(source), signature, {}, hints)
     target, limit = triton("backends.compiler").GPUTarget("cuda", number, 32), _shared_memory_limit(number)

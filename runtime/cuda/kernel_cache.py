@@ -73,7 +73,7 @@ def warming_up(workers: CompileWorkers, operations: int, cached: bool = True) ->
 def _compile_early(source: Source, workers: CompileWorkers, cached: bool) -> None:
     """Submits an announced kernel to the workers if it is not in the cache."""
     source = source.on(workers.arch)
-    if source.grid != "0" and not (cached and _find(source, workers.arch)):
+    if source.grid.static != 0 and not (cached and _find(source, workers.arch)):
         workers.submit(source)
 
 
@@ -121,9 +121,9 @@ def _find_or_compile(
     program: Program, arch: str, cached: bool, workers: CompileWorkers | None
 ) -> tuple[dict[str, Binary], dict[str, CompileError]]:
     """The binaries of the kernels that compile and the errors of the others, by name."""
-    sources = [s for s in program.sources.values() if s.grid != "0"]
+    sources = [s for s in program.sources.values() if s.grid.static != 0]
     representatives: dict[str, Source] = {}
-    shared = {s.name: representatives.setdefault(s.meaning, s) for s in sources}
+    shared = {s.name: representatives.setdefault(s.binary_key, s) for s in sources}
     kernels: dict[str, Binary | CompileError | None] = {
         s.name: _find(s, arch) if cached else None for s in representatives.values()
     }

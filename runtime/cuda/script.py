@@ -247,11 +247,11 @@ class Recorder:
     def launch(self, name: str, *arguments: Any, writes: int = 0) -> None:
         """A launch of a kernel on addresses, sizes and scalars."""
         source = self.program.sources[name]
-        programs = 0 if source.grid == "0" else source.programs(_named(source, arguments))
+        programs = source.grid.value(_named(source, arguments))
         if not programs:
             return
-        pointers = [i for i, (_, kind) in enumerate(source.parameters) if kind.startswith("*")]
-        tensors = [i for i in pointers if source.parameters[i][0] != "failure"]
+        pointers = [i for i, p in enumerate(source.parameters) if p.is_pointer]
+        tensors = [i for i in pointers if source.parameters[i].is_tensor]
         written = tensors[len(tensors) - writes :]
         extra = len(source.parameters)
         scratch_bytes = self.scratch.get(name, 0) * programs
@@ -324,7 +324,7 @@ def memory_dtype(element: str) -> np.dtype:
 
 
 def _named(source: Source, arguments: Sequence[Any]) -> dict[str, Any]:
-    return dict(zip((n for n, _ in source.parameters), arguments, strict=True))
+    return dict(zip((p.name for p in source.parameters), arguments, strict=True))
 
 
 def _relocated(command: Command, relocated: Mapping[int, int]) -> Command:

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from oneflow.lowering.triton.source import Source, TensorDescriptor
+from oneflow.lowering.triton.source import Parameter, Source, TensorDescriptor
 from oneflow.runtime.cuda import driver
 
 #: The least compute capability of GPUs with a tensor memory accelerator.
@@ -62,8 +62,8 @@ def lift_descriptors(source: Source, capability: int) -> tuple[Source, list[Desc
     """
     if capability < MIN_CAPABILITY or not source.descriptors:
         return source, []
-    types, numbers = dict(source.parameters), {name: i for i, (name, _) in enumerate(source.parameters)}
-    added = tuple((d.name, _parameter_type(d, types[d.pointer])) for d in source.descriptors)
+    types, numbers = dict(source.parameters), {p.name: i for i, p in enumerate(source.parameters)}
+    added = tuple(Parameter(d.name, _parameter_type(d, types[d.pointer])) for d in source.descriptors)
     lifted = [(numbers[d.pointer], d.offset, d.shape, d.strides) for d in source.descriptors]
     return replace(source, parameters=(*source.parameters, *added), body=source.without_descriptors), lifted
 

@@ -28,7 +28,8 @@ from oneflow.dialect.lazy import lazy
 from oneflow.dialect.record import Call
 from oneflow.dialect.signature import Signature
 from oneflow.dialect.tensor_desc import TensorDesc
-from oneflow.lowering.triton.source import Source, cdiv
+from oneflow.lowering.triton.source import Parameter, Source
+from oneflow.lowering.triton.symbolic_sizes import TileCount, cdiv
 from oneflow.runtime.user_ops.tensors import check_names, named_tensors
 
 codegen = lazy("oneflow.lowering.triton.codegen.kernel")
@@ -86,8 +87,10 @@ class TritonKernel:
             else:
                 values[parameter] = ast.literal_eval(default) if default is not None else None
         body = f"{function.name}({', '.join(f'{k}={v}' for k, v in constants.items())})"
+        parameters = tuple(Parameter(*pointer) for pointer in pointers.items())
+        parameters = tuple(Parameter(*pointer) for pointer in pointers.items())
         return Source(
-            name, tuple(pointers.items()), self._programs(op, values), (body,), self.warps, self.stages,
+            name, parameters, self._programs(op, values), (body,), self.warps, self.stages,
             preamble=(prelude.HEAD, self._jitted()),
         )  # fmt: skip
 
@@ -96,9 +99,9 @@ class TritonKernel:
         """The main function, which is the first one."""
         return next(n for n in ast.parse(self.text).body if isinstance(n, ast.FunctionDef))
 
-    def _programs(self, op: Call, values: dict[str, Any]) -> str:
+    def _programs(self, op: Call, values: dict[str, Any]) -> TileCount:
         try:
-            return str(int(eval(self.grid, {"cdiv": cdiv, "max": max, "min": min}, values)))
+            return TileCount.of(int(eval(self.grid, {"cdiv": cdiv, "max": max, "min": min}, values)))
         except Exception as error:
             raise op.error(f"the grid {self.grid!r} of its Triton kernel: {error}") from None
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from oneflow.lowering.kernels.nodes import Structure
 from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.triton.codegen.kernel import Kernel, bytes_of
-from oneflow.lowering.triton.codegen.symbolic_sizes import Size, power_of_two, product
 from oneflow.lowering.triton.codegen.tile import LinearForm
+from oneflow.lowering.triton.symbolic_sizes import Size, power_of_two, product
 
 
 @dataclass(frozen=True)

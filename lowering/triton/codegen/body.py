@@ -17,10 +17,12 @@ from oneflow.dialect import dtypes
 from oneflow.dialect._mlir import ir
 from oneflow.lowering.kernels.access import affine_text
 from oneflow.lowering.kernels.nodes import Unsupported
-from oneflow.lowering.triton.codegen.kernel import FAILURE, FLOAT8, Kernel, triton_type
+from oneflow.lowering.triton.codegen.kernel import FLOAT8, Kernel, triton_type
 from oneflow.lowering.triton.codegen.prelude import LIBDEVICE
-from oneflow.lowering.triton.codegen.tile import Tile, constant_text
+from oneflow.lowering.triton.codegen.tile import Offset, Tile, constant_text
 from oneflow.lowering.triton.codegen.writer import Value
+from oneflow.lowering.triton.source import FAILURE
+from oneflow.lowering.triton.symbolic_sizes import Size
 
 
 class Call(NamedTuple):
@@ -110,11 +112,15 @@ def literal(attribute: ir.Attribute) -> str:
     if str(attribute.type) in FLOAT8:
         return _code(attribute)
     if isinstance(attribute, ir.FloatAttr):
-        value = attribute.value
-        return repr(value) if math.isfinite(value) else f'float("{value}")'
+        return number_text(attribute.value)
     if isinstance(attribute, ir.BoolAttr):
-        return str(bool(attribute.value))
-    return str(ir.IntegerAttr(attribute).value)
+        return number_text(bool(attribute.value))
+    return number_text(ir.IntegerAttr(attribute).value)
+
+
+def number_text(number: float) -> str:
+    """A float, an integer or a bool as a Python literal."""
+    return repr(number) if math.isfinite(number) else f'float("{number}")'
 
 
 def _code(attribute: ir.FloatAttr) -> str:
@@ -154,7 +160,7 @@ class BodyEmitter:
             "math.sqrt": self._square_root,
             "arith.bitcast": lambda op, args: self._convert(str(op.results[0].type), args[0], ", bitcast=True"),
             "tensor.extract": self._extract,
-            "tensor.dim": lambda op, args: self._scalar(str(self.kernel.size(op.results[0])), "index"),
+            "tensor.dim": lambda op, args: self._size(self.kernel.size(op.results[0])),
             "func.call": self._check,
             "affine.apply": self._affine,
         }
@@ -191,15 +197,15 @@ class BodyEmitter:
     def _kernel_value(self, value: ir.Value) -> Value:
         if value in self.kernel.scalars:
             name, element = self.kernel.scalars[value], str(value.type)
-            return self._scalar(name, element) if element == "index" else Value(name, element)
+            return self._size(Size.of(name)) if element == "index" else Value(name, element)
         if isinstance(value, ir.BlockArgument):
             raise Unsupported("a value from another block")
         return self.op(value.owner, [self.value({}, v) for v in self._read(value.owner)])
 
-    def _scalar(self, text: str, element: str) -> Value:
-        """A size as a value of its element type."""
-        typed = constant_text(text, element) if text.lstrip("-").isdigit() else text
-        return self.writer.define(typed, element, prefix="n")
+    def _size(self, size: Size) -> Value:
+        """A size as a value of type `index`."""
+        text = str(size) if size.static is None else constant_text(str(size), "index")
+        return self.writer.define(text, "index", prefix="n")
 
     def constant(self, op: ir.Operation) -> Value:
         """A scalar constant."""
@@ -293,7 +299,7 @@ class BodyEmitter:
     def _affine(self, op: ir.Operation, args: list[Value]) -> Value:
         form, names = op.attributes["map"].value, [a.name for a in args]
         dimensions, symbols = (dict(enumerate(part)) for part in (names[: form.n_dims], names[form.n_dims :]))
-        text = affine_text(str(form.results[0]), dimensions, symbols)
+        text = affine_text(form.results[0], dimensions, symbols)
         return self.writer.define(text, "index", [a.axes for a in args])
 
     def _extract(self, op: ir.Operation, positions: list[Value]) -> Value:
@@ -305,7 +311,7 @@ class BodyEmitter:
             p.name if (s := str(stride)) == "1" else f"{p.name} * {stride.factor if s else s}"
             for p, stride in zip(positions, tensor.strides, strict=True)
         ]
-        return self.tile.load(tensor, " + ".join(parts), axes)
+        return self.tile.load(tensor, Offset(" + ".join(parts), axes))
 
     def _check(self, op: ir.Operation, args: list[Value]) -> Value:
         """A checked position: if it is out of range, the failure is recorded and the position is 0."""

@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from oneflow.lowering.triton.codegen.kernel import Tensor, bytes_of
-from oneflow.lowering.triton.codegen.symbolic_sizes import Size, product
 from oneflow.lowering.triton.codegen.tile import Axis, LinearForm, Tile
 from oneflow.lowering.triton.source import TensorDescriptor
+from oneflow.lowering.triton.symbolic_sizes import Size, product
 
 #: The variable of the position along the depth of a product, which has 32 bits.
 DEPTH_POSITION = "k_at"

@@ -7,11 +7,12 @@ from collections.abc import Iterator, Sequence
 from oneflow.dialect._mlir import ir
 from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.triton.codegen.body import BodyEmitter, literal
-from oneflow.lowering.triton.codegen.kernel import FAILURE, Kernel
+from oneflow.lowering.triton.codegen.kernel import Kernel
 from oneflow.lowering.triton.codegen.prelude import definitions, preamble
 from oneflow.lowering.triton.codegen.tile import Axis, constant_text
 from oneflow.lowering.triton.codegen.writer import Value, Writer
-from oneflow.lowering.triton.source import PROGRAM_NUMBER, Function, Source
+from oneflow.lowering.triton.source import FAILURE, PROGRAM_NUMBER, Function, Parameter, Source
+from oneflow.lowering.triton.symbolic_sizes import TileCount
 from oneflow.passes.walk import gather
 
 
@@ -20,14 +21,12 @@ def program_id(kernel: Kernel) -> str:
     return f"{PROGRAM_NUMBER}.to(tl.int64)" if kernel.needs_64_bits else PROGRAM_NUMBER
 
 
-def tile_count(axis: Axis) -> str:
-    """The text of the number of blocks along an axis, as a factor of a product."""
-    if axis.size.static is None:
-        return f"(({axis.size} + {axis.block - 1}) // {axis.block})"
-    return str(-(-axis.size.static // axis.block))
+def tile_count(axis: Axis) -> TileCount:
+    """The number of blocks along an axis."""
+    return TileCount.of(axis.size, axis.block)
 
 
-def write_tile_order(writer: Writer, number: str, rows: str, columns: str) -> None:
+def write_tile_order(writer: Writer, number: str, rows: TileCount, columns: TileCount) -> None:
     """Writes the batch, row and column of tile `number` of `rows` times `columns` tiles, in grouped order.
 
     The order is that of Triton's tutorial on matrix products: programs of a group of rows read the same columns,
@@ -37,11 +36,11 @@ def write_tile_order(writer: Writer, number: str, rows: str, columns: str) -> No
     for text in (
         f"program = {number}",
         f"batch = program // ({rows} * {columns})",
-        f"within = program % ({rows} * {columns})",
-        f"first = within // ({group} * {columns}) * {group}",
-        f"height = tl.minimum({rows} - first, {group})",
-        f"row = first + within % ({group} * {columns}) % height",
-        f"column = within % ({group} * {columns}) // height",
+        f"tile_in_batch = program % ({rows} * {columns})",
+        f"first_row = tile_in_batch // ({group} * {columns}) * {group}",
+        f"group_rows = tl.minimum({rows} - first_row, {group})",
+        f"row = first_row + tile_in_batch % ({group} * {columns}) % group_rows",
+        f"column = tile_in_batch % ({group} * {columns}) // group_rows",
     ):
         writer.line(text)
 
@@ -65,22 +64,22 @@ def initial_value(bodies: BodyEmitter, value: ir.Value) -> Value:
 
 
 def make_source(
-    kernel: Kernel, writer: Writer, ops: Sequence[ir.Operation], grid: str, warps: int, stages: int = 3,
+    kernel: Kernel, writer: Writer, ops: Sequence[ir.Operation], grid: TileCount, warps: int, stages: int = 3,
     updates: dict[int, int] | None = None, fills: dict[int, str] | None = None, functions: Sequence[Function] = (),
     has_dot: bool = False,
 ) -> Source:  # fmt: skip
     """The source of a kernel whose statements `writer` holds.
 
-    `ops` are the operations of the kernel, `grid` is the text of its number of programs. `updates` and `fills` are
+    `ops` are the operations of the kernel, `grid` is its number of programs. `updates` and `fills` are
     the arguments whose memory each result takes, and the literals that results are filled with first. `functions`
     are the functions of this kernel alone. `has_dot` says whether the kernel multiplies by `tl.dot`.
     """
-    parameters = [*kernel.parameters, *([(FAILURE, "*i64")] if kernel.checks else [])]
-    unaddressed = tuple(n for n, kind in kernel.parameters if kind.startswith("*") and n not in writer.pointers)
+    parameters = [*kernel.parameters, *([Parameter(FAILURE, "*i64")] if kernel.checks else [])]
+    descriptor_only = tuple(p.name for p in kernel.parameters if p.is_pointer and p.name not in writer.pointers)
     return Source(
         kernel.name, tuple(parameters), grid, writer.body, warps, stages, updates or {}, fills or {},
         origins=origins(ops), preamble=preamble(writer.calls), functions=(*definitions(writer.calls), *functions),
-        unaddressed=unaddressed, has_dot=has_dot,
+        descriptor_only=descriptor_only, has_dot=has_dot,
     )  # fmt: skip
 
 

@@ -9,11 +9,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from oneflow.dialect._mlir import ir
+from oneflow.dialect.dtypes import element_bits
 from oneflow.lowering.kernels.access import read_any_node
 from oneflow.lowering.kernels.nodes import Node, Structure, Unsupported, analyse
-from oneflow.lowering.triton.codegen.symbolic_sizes import Size, product
 from oneflow.lowering.triton.codegen.views import View
-from oneflow.lowering.triton.source import TensorDescriptor
+from oneflow.lowering.triton.source import Parameter, TensorDescriptor
+from oneflow.lowering.triton.symbolic_sizes import Size, product
 
 #: Floats of 8 bits, with Triton's types of pointers for tensor cores. Other kernels compute with
 #: their codes: Triton's conversions depend on the GPU.
@@ -29,8 +30,6 @@ POINTERS = {"i1": "*i8", "i8": "*i8", "i16": "*i16", "i32": "*i32", "i64": "*i64
             **dict.fromkeys(FLOAT8, "*i8")}  # fmt: skip
 #: Floats of 16 bits, and of more.
 HALVES, FULL_FLOATS = frozenset({"f16", "bf16"}), frozenset({"f32", "f64"})
-#: The parameter for the records of failed run-time checks.
-FAILURE = "failure"
 #: Operations that are no node of a loop nest.
 SETUP = frozenset({"arith.constant", "tensor.empty", "linalg.fill", "tensor.dim"})
 
@@ -87,7 +86,7 @@ class Kernel:
     Attributes:
         name, func: the function.
         tensors, scalars: its arguments.
-        parameters: the name and the type of each parameter of the Triton function.
+        parameters: the parameters of the Triton function.
         aliases: one size for names of sizes that are known to be equal.
         checks: whether a body has run-time checks.
         destinations: the argument that each result is written to.
@@ -97,7 +96,7 @@ class Kernel:
     func: ir.Operation
     tensors: dict[ir.Value, Tensor] = field(default_factory=dict)
     scalars: dict[ir.Value, str] = field(default_factory=dict)
-    parameters: list[tuple[str, str]] = field(default_factory=list)
+    parameters: list[Parameter] = field(default_factory=list)
     aliases: dict[str, Size] = field(default_factory=dict)
     checks: bool = False
 
@@ -119,18 +118,18 @@ class Kernel:
     def _add(self, number: int, argument: ir.Value) -> None:
         if not isinstance(argument.type, ir.RankedTensorType):
             self.scalars[argument] = f"s{number}"
-            self.parameters.append((f"s{number}", scalar_type(str(argument.type))))
+            self.parameters.append(Parameter(f"s{number}", scalar_type(str(argument.type))))
             return
         element, name = str(argument.type.element_type), f"p{number}"
         if element not in POINTERS:
             raise Unsupported(f"element type {element}")
-        self.parameters.append((name, POINTERS[element]))
+        self.parameters.append(Parameter(name, POINTERS[element]))
         shape = []
         for axis in range(argument.type.rank):
             static = not argument.type.is_dynamic_dim(axis)
             shape.append(Size.of(argument.type.get_dim_size(axis) if static else f"{name}_{axis}"))
             if not static:
-                self.parameters.append((f"{name}_{axis}", "i64"))
+                self.parameters.append(Parameter(f"{name}_{axis}", "i64"))
         self.tensors[argument] = Tensor(name, tuple(shape), element)
 
     @property
@@ -265,7 +264,7 @@ def scalar_type(element: str) -> str:
 
 def bytes_of(element: str) -> int:
     """Bytes of an element in memory."""
-    return int("".join(c for c in POINTERS[element] if c.isdigit())) // 8
+    return max(element_bits(element) // 8, 1)
 
 
 def triton_type(element: str, sign: str = "") -> str:

@@ -12,6 +12,8 @@ A program computes a block of the outer loops. The mode of a kernel says how its
 
 from __future__ import annotations
 
+import functools
+import operator
 from dataclasses import dataclass, field, replace
 
 from oneflow.dialect._mlir import ir
@@ -39,10 +41,10 @@ from oneflow.lowering.triton.codegen.reduction import (
     read_folds,
     read_selection,
 )
-from oneflow.lowering.triton.codegen.symbolic_sizes import Size, product, range_text
 from oneflow.lowering.triton.codegen.tile import Axis, Tile, constant_text, indexed_loops, linear_form
 from oneflow.lowering.triton.codegen.writer import Value, Writer
 from oneflow.lowering.triton.source import Function, Source
+from oneflow.lowering.triton.symbolic_sizes import Size, product, range_text
 
 INNER = frozenset({"r"})
 OUTER = frozenset({"x"})
@@ -152,7 +154,7 @@ class LoopNest:
             self._emit_node(node)
         self._close_sweep()
         ops = [n.op for n in self.structure.nodes]
-        grid = " * ".join(tile_count(axis) for axis in self.columns)
+        grid = functools.reduce(operator.mul, map(tile_count, self.columns))
         return make_source(self.kernel, self.writer, ops, grid, self.blocks.warps, functions=self.functions)
 
     def _uses_inner_loops(self, node: Node) -> bool:
@@ -324,8 +326,8 @@ class LoopNest:
         if value in self.values:
             return self.values[value]
         if value in self.kernel.tensors:
-            offset, axes = self.tile.offset(linear_form(self.kernel, node, use))
-            return self.tile.load(self.kernel.tensor(value), offset, axes)
+            offset = self.tile.offset(linear_form(self.kernel, node, use))
+            return self.tile.load(self.kernel.tensor(value), offset)
         return initial_value(self.bodies, value)
 
     def _store(self, node: Node, number: int, value: Value) -> None:
@@ -496,7 +498,7 @@ class LoopNest:
     def _running_maximum(self, result: ir.Value, fold: Fold, value: Value) -> None:
         """The running maximum of an online softmax, exact in every step: of a row, or of each lane of columns."""
         assert self.accumulators is not None
-        name = self.running_maxima[result] = self.writer.fresh("top")
+        name = self.running_maxima[result] = self.writer.fresh("running_max")
         shape = self.tile.shape if self.has_lane_maxima else f"({self.blocks.outer}, 1)"
         least = constant_text(neutral_element(fold.op.name, "f32"), "f32", shape)
         self.sweep_prologue.append(f"{name} = {least}")

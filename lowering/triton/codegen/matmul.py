@@ -11,7 +11,6 @@ one.
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -43,7 +42,6 @@ from oneflow.lowering.triton.codegen.emission import (
     write_tile_order,
 )
 from oneflow.lowering.triton.codegen.kernel import FLOAT8, Kernel, bytes_of
-from oneflow.lowering.triton.codegen.symbolic_sizes import Size, product
 from oneflow.lowering.triton.codegen.tile import Axis, Tile, indexed_loops, linear_form
 from oneflow.lowering.triton.codegen.writer import Value, Writer
 from oneflow.lowering.triton.cost.matmul_configurations import (
@@ -54,7 +52,8 @@ from oneflow.lowering.triton.cost.matmul_configurations import (
     grouped_launch_sizes,
     operand_reuse,
 )
-from oneflow.lowering.triton.source import PROGRAM_NUMBER, Source, TileLoop
+from oneflow.lowering.triton.source import Parameter, Source, TileLoop
+from oneflow.lowering.triton.symbolic_sizes import Size, TileCount, product
 
 FLOATS = frozenset({"f16", "bf16", "f32", *FLOAT8})
 DEPTH_AXES = frozenset({"ka", "kb", "k"})
@@ -94,7 +93,9 @@ class Contraction:
         if self.multiplies_float8:
             names = {self.kernel.tensor(u.value).name for n in self.terms for u in n.inputs}
             pointer = FLOAT8[self.elements[0]]
-            self.kernel.parameters = [(n, pointer if n in names else kind) for n, kind in self.kernel.parameters]
+            self.kernel.parameters = [
+                Parameter(n, pointer if n in names else kind) for n, kind in self.kernel.parameters
+            ]
 
     def _classify_loops(self) -> None:
         """Finds the batch, row, column and depth loops of the product; loops of size 1 are none of these.
@@ -259,28 +260,27 @@ class Emission:
 
     def emit(self) -> Source:
         """The source."""
-        counts = [tile_count(self._axis(n)) for n in "bmn"]
-        known = all(map(str.isdigit, counts))
-        count = str(math.prod(map(int, counts))) if known else " * ".join(counts)
+        batches, rows, columns = (tile_count(self._axis(n)) for n in "bmn")
+        count = batches * rows * columns
         self.writer.open(TILE_AXES | DEPTH_AXES)
-        write_tile_order(self.writer, "tile" if self.config.persistent else program_id(self.kernel), *counts[1:])
+        write_tile_order(self.writer, "tile" if self.config.persistent else program_id(self.kernel), rows, columns)
         for name in "bmn":
             self.tile.place(self._axis(name))
         self._epilogue(self._emit_product())
         self._close_tile(count)
-        grid = str(gpu_target().sms) if self.config.persistent else count
+        grid = TileCount.of(gpu_target().sms) if self.config.persistent else count
         ops = [n.op for n in self.contraction.structure.nodes]
         stages = self.config.fit_stages(self.contraction.problem).stages
         has_dot = not self.config.per_lane_accumulators
         return make_source(self.kernel, self.writer, ops, grid, self.config.warps, stages, has_dot=has_dot)
 
-    def _close_tile(self, count: str) -> None:
+    def _close_tile(self, count: TileCount) -> None:
         """Ends the statements of a tile; a persistent kernel has them in a loop over `count` tiles."""
         if not self.config.persistent:
             self.writer.close(None)
             return
         body = tuple(map(str, self.writer.scopes.pop().lines))
-        loop = TileLoop("tile", PROGRAM_NUMBER, count, gpu_target().sms, "flatten=True", body)
+        loop = TileLoop("tile", count, gpu_target().sms, body, flatten=True)
         self.writer.scopes[0].lines.append(loop)
 
     @functools.cached_property
@@ -305,11 +305,11 @@ class Emission:
         self.writer.open(DEPTH_AXES)
         self.tile.place(self._axis("k"))
         a, b = (self._as_f32(self._read(self.product, use)) for use in self.product.inputs)
-        self.writer.line(f"apart += {a} * {b}")
+        self.writer.line(f"partial += {a} * {b}")
         steps = f"{self._axis('k').size}, {self.config.depth}, num_stages={self.config.stages}"
-        zero = f"apart = tl.full({self.tile.shape}, 0.0, tl.float32)"
+        zero = f"partial = tl.full({self.tile.shape}, 0.0, tl.float32)"
         self.writer.close(f"for k_at in tl.range(0, {steps}):", [zero])
-        self.writer.line("acc = tl.sum(apart, 2)")
+        self.writer.line("acc = tl.sum(partial, 2)")
         self.tile = flat
         return "acc"
 
@@ -431,9 +431,9 @@ class Emission:
         descriptor = self._descriptor(node, use, "bmn") if self.has_tma_epilogue else None
         if descriptor is not None:
             return self.writer.define(descriptor.load("mn"), tensor.element, frozenset("mn"))
-        offset, axes = self.tile.offset(linear_form(self.kernel, node, use))
+        offset = self.tile.offset(linear_form(self.kernel, node, use))
         is_float8 = self.contraction.multiplies_float8 and node in self.contraction.terms
-        return self.tile.load(tensor, offset, axes, "0.0" if is_float8 else "0")
+        return self.tile.load(tensor, offset, "0.0" if is_float8 else "0")
 
     def _epilogue(self, total: str) -> None:
         """The epilogue, one slice of columns after the other."""

@@ -19,10 +19,10 @@ from oneflow.lowering.triton.codegen.block_shape import warps_for
 from oneflow.lowering.triton.codegen.body import BodyEmitter
 from oneflow.lowering.triton.codegen.emission import fill_literal, initial_value, make_source, program_id
 from oneflow.lowering.triton.codegen.kernel import Kernel, Tensor, bytes_of
-from oneflow.lowering.triton.codegen.symbolic_sizes import Size, power_of_two, product
 from oneflow.lowering.triton.codegen.tile import Axis, LinearForm, Tile
 from oneflow.lowering.triton.codegen.writer import Value, Writer
 from oneflow.lowering.triton.source import PROGRAM_NUMBER, Function, Source
+from oneflow.lowering.triton.symbolic_sizes import Size, TileCount, power_of_two, product
 
 BLOCK_AXES = frozenset({"x"})
 
@@ -40,7 +40,7 @@ class FlatBlock:
         self.writer, sizes = Writer(), dict(enumerate(shape))
         self.tile = Tile(kernel, self.writer, [axis], sizes, forms, set(separate))
         self.tile.place(axis)
-        self.grid = f"cdiv({count}, {self.size})" if count.static is None else str(-(-count.static // self.size))
+        self.grid = TileCount.of(count, self.size)
 
     def finish(self, kernel: Kernel, ops: Sequence[ir.Operation], updates: dict[int, int]) -> Source:
         """The source of the kernel."""
@@ -67,7 +67,7 @@ def emit_nothing(kernel: Kernel) -> Source:
     """The kernel of results without elements; its grid is empty."""
     writer = Writer()
     writer.line("return")
-    return make_source(kernel, writer, kernel.ops, "0", 1)
+    return make_source(kernel, writer, kernel.ops, TileCount.of(0), 1)
 
 
 def emit_insert(kernel: Kernel) -> Source:
@@ -93,12 +93,12 @@ def _insert_each(
     kernel: Kernel, ops: Sequence[ir.Operation], slices: Sequence[_Slice], updates: dict[int, int]
 ) -> Source:
     """Programs for each slice, one slice after the other: no program reads more than one slice."""
-    parameters = [name for name, _ in kernel.parameters]
+    parameters = [p.name for p in kernel.parameters]
     writer, functions, first = Writer(), [], 0
     writer.line(f"number = {PROGRAM_NUMBER}")
     for position, part in enumerate(slices):
         block = _insert_one(kernel, part)
-        name, end = f"insert{position}", first + int(block.grid)
+        name, end = f"insert{position}", first + (block.grid.static or 0)
         functions.append(Function(name, ("program_number", *parameters), block.writer.body, "program_number"))
         condition = f"{'elif' if position else 'if'} number < {end}:"
         writer.line("else:" if position == len(slices) - 1 else condition)
@@ -108,7 +108,7 @@ def _insert_each(
         first = end
     limits = gpu_target().kernels.blocks
     warps = warps_for(limits.pointwise // limits.elements_per_thread)
-    return make_source(kernel, writer, ops, str(first), warps, updates=updates, functions=functions)
+    return make_source(kernel, writer, ops, TileCount.of(first), warps, updates=updates, functions=functions)
 
 
 def _are_disjoint(slices: Sequence[_Slice]) -> bool:
@@ -122,7 +122,7 @@ def _insert_one(kernel: Kernel, part: _Slice) -> FlatBlock:
     """A pass over one slice."""
     form = identity(part.source)
     block = FlatBlock(kernel, part.source.shape, [form, part.form])
-    value = part.fill_value(block) or block.tile.load(part.source, *block.tile.offset(form))
+    value = part.fill_value(block) or block.tile.load(part.source, block.tile.offset(form))
     block.tile.store(part.target, part.form, value)
     return block
 

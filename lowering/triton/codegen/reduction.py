@@ -7,33 +7,36 @@ step.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from oneflow.dialect._mlir import ir
+from oneflow.dialect.dtypes import BY_MLIR
 from oneflow.lowering.kernels.nodes import Node
-from oneflow.lowering.triton.codegen.body import needed_ops
+from oneflow.lowering.triton.codegen.body import needed_ops, number_text
 from oneflow.lowering.triton.codegen.writer import Value
 
-#: Combining operations: the function of the prelude and the neutral element; `least` and `most` depend on the type.
-COMBINE = {
-    "arith.addf": ("add", "0.0"), "arith.addi": ("add", "0"),
-    "arith.mulf": ("multiply", "1.0"), "arith.muli": ("multiply", "1"),
-    "arith.maximumf": ("largest", "least"), "arith.minimumf": ("smallest", "most"),
-    "arith.maxsi": ("greater", "least"), "arith.minsi": ("less", "most"),
-    "arith.andi": ("both", "-1"), "arith.ori": ("either", "0"), "arith.xori": ("differ", "0"),
+#: Combining operations: the function of the prelude and the neutral element. The neutral element of a maximum or
+#: minimum is infinite; that of integers is the least or the largest of their type.
+COMBINE: dict[str, tuple[str, float]] = {
+    "arith.addf": ("add", 0.0), "arith.addi": ("add", 0),
+    "arith.mulf": ("multiply", 1.0), "arith.muli": ("multiply", 1),
+    "arith.maximumf": ("largest", -math.inf), "arith.minimumf": ("smallest", math.inf),
+    "arith.maxsi": ("greater", -math.inf), "arith.minsi": ("less", math.inf),
+    "arith.andi": ("both", -1), "arith.ori": ("either", 0), "arith.xori": ("differ", 0),
 }  # fmt: skip
 #: Combining operations on unsigned integers, and on bools.
-UNSIGNED = {"arith.maxui": ("greater", "0"), "arith.minui": ("less", "-1")}
-BOOLS = {"arith.maxui": ("either", "False"), "arith.minui": ("both", "True"), "arith.ori": ("either", "False"),
-         "arith.andi": ("both", "True"), "arith.xori": ("differ", "False")}  # fmt: skip
+UNSIGNED = {"arith.maxui": ("greater", 0), "arith.minui": ("less", -1)}
+BOOLS = {"arith.maxui": ("either", False), "arith.minui": ("both", True), "arith.ori": ("either", False),
+         "arith.andi": ("both", True), "arith.xori": ("differ", False)}  # fmt: skip
 #: Predicates of comparisons that are false for equal operands.
 STRICT = {"arith.cmpf": {2, 4}, "arith.cmpi": {2, 4, 6, 8}}
 UNORDERED_NOT_EQUAL = 13
 LOGIC = frozenset({"arith.andi", "arith.ori", "arith.xori", "arith.constant"})
 
 
-def combination(name: str, element: str) -> tuple[str, str] | None:
+def combination(name: str, element: str) -> tuple[str, float] | None:
     """The function and the neutral element of a combining operation on an element type; None for other operations."""
     if element == "i1" or name not in UNSIGNED:
         return (BOOLS if element == "i1" else COMBINE).get(name)
@@ -96,17 +99,20 @@ class SelectionAccumulator:
     function: str
 
 
-def neutral_element(name: str, element: str) -> str:
-    """The neutral element of a combining operation as text."""
+def neutral_number(name: str, element: str) -> float:
+    """The neutral element of a combining operation: a float, an integer or a bool."""
     entry = combination(name, element)
     assert entry is not None
-    text = entry[1]
-    if text not in ("least", "most"):
-        return text
-    if element[0] in "fb":
-        return f'float("{"-" if text == "least" else ""}inf")'
-    bits = int(element[1:])
-    return str(-(1 << (bits - 1)) if text == "least" else (1 << (bits - 1)) - 1)
+    number, dtype = entry[1], BY_MLIR[element]
+    if math.isfinite(number) or dtype.is_float:
+        return number
+    half = 1 << (dtype.bits - 1)
+    return -half if number < 0 else half - 1
+
+
+def neutral_element(name: str, element: str) -> str:
+    """The neutral element of a combining operation as text."""
+    return number_text(neutral_number(name, element))
 
 
 def read_folds(node: Node) -> list[Fold] | None:

@@ -19,10 +19,10 @@ from oneflow.lowering.triton.codegen.block_shape import warps_for
 from oneflow.lowering.triton.codegen.body import BodyEmitter
 from oneflow.lowering.triton.codegen.emission import fill_literal, make_source, program_id
 from oneflow.lowering.triton.codegen.kernel import Kernel
-from oneflow.lowering.triton.codegen.symbolic_sizes import Size, power_of_two, product
 from oneflow.lowering.triton.codegen.tile import Axis, Tile
 from oneflow.lowering.triton.codegen.writer import Axes, Value, Writer
 from oneflow.lowering.triton.source import Source
+from oneflow.lowering.triton.symbolic_sizes import Size, TileCount, power_of_two, product
 
 #: The atomic function and the element types of atomic updates.
 ATOMIC = {
@@ -97,8 +97,7 @@ class ScatterNest:
         self.parallel_positions = {loop: self.tile.position(i) for i, loop in enumerate(parallel)}
         self.sequential = len(parallel) < len(self.nest)
         self._loop(self.head, {})
-        grid = "1" if not parallel else f"cdiv({count}, {block})"
-        grid = str(-(-count.static // block)) if parallel and count.static is not None else grid
+        grid = TileCount.of(count, block) if parallel else TileCount.of(1)
         updates = {} if self.fills else {0: list(self.kernel.block.arguments).index(self.updated)}
         warps = warps_for(block // 2)
         return make_source(self.kernel, writer, [self.head], grid, warps, updates=updates, fills=self.fills)

@@ -14,8 +14,8 @@ from oneflow.dialect._mlir import ir
 from oneflow.lowering.kernels.access import QuasiAffine
 from oneflow.lowering.kernels.nodes import Node, Use
 from oneflow.lowering.triton.codegen.kernel import Kernel, Tensor, triton_type
-from oneflow.lowering.triton.codegen.symbolic_sizes import Size, product
 from oneflow.lowering.triton.codegen.writer import NONE, Axes, Value, Writer
+from oneflow.lowering.triton.symbolic_sizes import Size, product
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,17 @@ class LinearForm:
     def loops_used(self) -> set[int]:
         """The loops that the offset depends on."""
         return set(self.loops).union(*(position.dims for position, _ in self.computed))
+
+
+@dataclass(frozen=True)
+class Offset:
+    """The offset of a block's elements in a tensor: a Triton expression, the axes along which the offset varies, and
+    its form. An offset that is computed from values has no form.
+    """
+
+    expression: str
+    axes: Axes
+    form: LinearForm | None = None
 
 
 @dataclass
@@ -200,8 +211,8 @@ class Tile:
         names = [m.name for a in self.axes if a.name in axes and (m := self.masks.get(a.name)) is not None]
         return " & ".join(names) or None
 
-    def offset(self, form: LinearForm) -> tuple[str, Axes]:
-        """The text of an offset, and the axes along which the offset varies."""
+    def offset(self, form: LinearForm) -> Offset:
+        """An offset at the positions of the tile."""
         parts, axes = [], NONE
         for loop, position in self.positions.items():
             factor = form.loops.get(loop)
@@ -214,17 +225,17 @@ class Tile:
             axes = axes.union(*(p.axes for p in positions.values()))
         if form.constant.terms:
             parts.append(str(form.constant))
-        return " + ".join(parts), axes
+        return Offset(" + ".join(parts), axes, form)
 
-    def load(self, tensor: Tensor, offset: str, axes: Axes, other: str = "0") -> Value:
+    def load(self, tensor: Tensor, offset: Offset, other: str = "0") -> Value:
         """Loads the elements at an offset, `other` in masked lanes; bools are bytes in memory."""
         pointer = self.writer.address(tensor.name)
-        address = f"{pointer} + {offset}" if offset else pointer
-        mask = self.mask(axes)
-        eviction = self._eviction_argument(self.eviction_policy, axes)
+        address = f"{pointer} + {offset.expression}" if offset.expression else pointer
+        mask = self.mask(offset.axes)
+        eviction = self._eviction_argument(self.eviction_policy, offset.axes)
         text = f"tl.load({address}{f', {mask}, {other}' if mask else ''}{eviction})"
         return self.writer.define(
-            f"{text} != 0" if tensor.element == "i1" else text, tensor.element, axes, pointer=pointer
+            f"{text} != 0" if tensor.element == "i1" else text, tensor.element, offset.axes, pointer=pointer
         )
 
     def _eviction_argument(self, policy: str, axes: Axes) -> str:
@@ -234,14 +245,15 @@ class Tile:
 
     def store(self, tensor: Tensor, form: LinearForm, value: Value) -> None:
         """Stores a value at an offset."""
-        offset, axes = self.offset(form)
+        offset = self.offset(form)
+        expression, axes = offset.expression, offset.axes
         missing = value.axes - axes
         if missing and self.block_axes:
             shape = _tuple([a.block if a.name in missing else 1 for a in self.block_axes])
-            offset = " + ".join([*([offset] if offset else []), self.full("0", "i32", shape)])
+            expression = " + ".join([*([expression] if expression else []), self.full("0", "i32", shape)])
             axes = axes | missing
         pointer = self.writer.address(tensor.name)
-        address = f"{pointer} + {offset}" if offset else pointer
+        address = f"{pointer} + {expression}" if expression else pointer
         mask = self.mask(axes)
         name = f"{value.name}.to(tl.int8)" if tensor.element == "i1" else value.name
         eviction = self._eviction_argument("evict_first" if self.eviction_policy else "", axes)

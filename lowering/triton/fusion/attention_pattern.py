@@ -1,7 +1,11 @@
-"""Matches the parts of attention written out in operators: matrix products, scores, dropout.
+"""The attention pattern: matches the parts of attention written out in operators.
 
-A `Matrix` is a value and whether its last two axes are exchanged, so that a transpose matches like the transpose flag
-of a product.
+The parts are matrix products, scores, masks (mask analysis), dropout, and the repetition of keys and values in
+grouped-query attention. A `Matrix` is a value and whether its last two axes are exchanged, so that a transpose
+matches like the transpose flag of a product.
+
+A finite low number masks like -inf in a row that has another score. In a fully masked row the finite number results
+in equal weights, and -inf in NaN.
 """
 
 from __future__ import annotations
@@ -9,6 +13,7 @@ from __future__ import annotations
 import functools
 import math
 import operator
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -22,7 +27,6 @@ from oneflow.dialect.numpy_builder import run_reference
 from oneflow.dialect.philox import kept_scale
 from oneflow.dialect.record import Call, Registry
 from oneflow.dialect.tensor_desc import Shape, TensorDesc
-from oneflow.lowering.triton.fusion.mask_analysis import MASK_THRESHOLD, ScoreMask, causal_mask, match_mask, round_to
 from oneflow.passes import constants
 from oneflow.passes.canonicalize import LawBuilder
 from oneflow.passes.walk import gather
@@ -32,6 +36,12 @@ PRODUCTS = frozenset({"matmul", "batch_matmul", "broadcast_matmul"})
 ROUNDING = 1e-5
 #: The most elements of a mask that is evaluated to find whether it is causal.
 MAX_EVALUATED = 1 << 24
+#: The highest number that masks a score in a row that has another: exponentials of numbers so far below it are 0.
+MASK_THRESHOLD = -1e4
+#: Returns the constant of a value, or None.
+ConstantOf = Callable[[ir.Value], np.ndarray | None]
+#: Operators that keep elements in their order.
+RESHAPES = ("reshape", "expand_dims", "squeeze")
 
 
 @dataclass(frozen=True)
@@ -53,6 +63,18 @@ class Product:
     left: Matrix
     right: Matrix
     factor: float
+
+
+@dataclass(frozen=True)
+class ScoreMask:
+    """A mask that replaces scores by `number` where `value` is true, or with `negated` where `value` is false.
+
+    None is the mask of the positions after the diagonal. Masks that differ only in `number` are equal.
+    """
+
+    value: ir.Value | None
+    negated: bool = False
+    number: float = field(default=-math.inf, compare=False)
 
 
 @dataclass
@@ -412,3 +434,95 @@ class _ScoreReader:
                 self.additive_masks.append((mask, self.factor))
                 return scores
         return None
+
+
+def match_mask(known: ConstantOf, call: Call, most: float) -> tuple[ir.Value, ScoreMask] | None:
+    """The operand whose scores a call keeps, and its mask; None where the call writes no number of at most `most`."""
+    if call.record.name == "tril":
+        written = call.floating_fill_value if call.is_floating_fill_value else float(call.integer_fill_value)
+        return (call.in_.handle, ScoreMask(None, number=written)) if written <= most and call.diagonal == 0 else None
+    if call.record.name == "masked_fill":
+        is_float = not (call.has_bool_operand or call.has_int_operand)
+        written = call.float_operand if is_float else float(call.int_operand)
+        return (call.x.handle, ScoreMask(call.mask.handle, False, written)) if written <= most else None
+    for kept, other, negated in ((call.y, call.x, False), (call.x, call.y, True)):
+        filled = known(other.handle)
+        if filled is not None and filled.size and constants.is_splat(filled) and (filled <= most).all():
+            return kept.handle, ScoreMask(call.condition.handle, negated, float(filled.reshape(-1)[0]))
+    return None
+
+
+def causal_mask(sizes: tuple[int, ...]) -> np.ndarray:
+    """The causal mask: true where the key is not after the query."""
+    return np.tri(*sizes, dtype=np.bool_)
+
+
+def round_to(number: float, dtype: DType) -> float:
+    """A number rounded to a type: f16 has none below -65504 but -inf."""
+    with np.errstate(over="ignore"):
+        return float(np.array(number).astype(dtype.numpy).astype(np.float64))
+
+
+def unrepeat_heads(graph: Graph, matrix: Matrix) -> ir.Value | None:
+    """The tensor whose heads a matrix (batch, heads, rows, columns) repeats; None without a repetition.
+
+    key[:, :, None].expand(batch, groups, share, ..).reshape(batch, groups * share, ..)   ->   key
+    """
+    reshape = None if matrix.is_transposed else graph.producer(matrix.value, *RESHAPES)
+    expand = None if reshape is None else graph.producer(reshape.operands[0].handle, "expand")
+    if expand is None:
+        return None
+    value, wide, shape = expand.operands[0].handle, expand.results[0].shape, graph.shape(matrix.value)
+    narrow = graph.shape(value)
+    axes = [i for i, (a, b) in enumerate(zip(narrow, wide, strict=False)) if a != b]
+    if len(narrow) != len(wide) or len(shape) != 4 or len(axes) != 1:
+        return None
+    batch, heads, rows, columns = shape
+    share = wide[axes[0]]
+    if heads is None or batch is None or heads % share:
+        return None
+    groups = heads // share
+    origin = _reshaped_origin(graph, value, (batch, groups, rows, columns))
+    return origin if math.prod(wide[: axes[0]]) == batch * groups else None
+
+
+def _reshaped_origin(graph: Graph, value: ir.Value, shape: tuple[int | None, ...]) -> ir.Value | None:
+    """The tensor of shape `shape` that a value is a chain of reshapes of; None without such a tensor."""
+    while graph.shape(value) != shape:
+        call = graph.producer(value, *RESHAPES)
+        if call is None:
+            return None
+        value = call.operands[0].handle
+    return value
+
+
+def sum_over_shared_heads(
+    graph: Graph, op: ir.Operation, transposed: bool, heads: int, share: int
+) -> ir.Operation | None:
+    """The sum of a gradient over the `share` heads that share a key; None where anything else uses the gradient.
+
+    `heads` are the query heads of all batches. `transposed` says that the gradient is transposed.
+    """
+    while (call := _only_user(graph, op)) is not None:
+        op = graph.ops.owners[call.results[0].handle]
+        if call.record.name == "transpose":
+            axes = list(range(len(call.perm)))
+            if not transposed or list(call.perm) != [*axes[:-2], axes[-1], axes[-2]]:
+                return None
+            transposed = False
+        elif transposed or call.record.name not in RESHAPES:
+            return op if not transposed and _sums_groups(call, heads // share, share) else None
+    return None
+
+
+def _only_user(graph: Graph, op: ir.Operation) -> Call | None:
+    users = graph.all_users(op.results[0])
+    names = ("transpose", *RESHAPES, "reduce_sum", "reduce_sum_like")
+    return graph.call(users[0], *names) if len(users) == 1 else None
+
+
+def _sums_groups(call: Call, groups: int, share: int) -> bool:
+    """Whether a sum is over the heads that share a key."""
+    shape = call.operands[0].shape
+    axes = [a % len(shape) for a in call.axis]
+    return len(axes) == 1 and shape[axes[0]] == share and math.prod(shape[: axes[0]]) == groups

@@ -15,8 +15,16 @@ from oneflow.dialect._mlir import ir
 from oneflow.dialect.builder import Value
 from oneflow.dialect.record import Call, OperatorError, Registry, attribute_values, infer
 from oneflow.lowering.linalg.legality import check_legal
-from oneflow.lowering.triton.fusion.attention_pattern import ROUNDING, Dropout, Graph, Matrix, Product, Scores
-from oneflow.lowering.triton.fusion.grouped_query_attention import sum_over_shared_heads, unrepeat_heads
+from oneflow.lowering.triton.fusion.attention_pattern import (
+    ROUNDING,
+    Dropout,
+    Graph,
+    Matrix,
+    Product,
+    Scores,
+    sum_over_shared_heads,
+    unrepeat_heads,
+)
 from oneflow.lowering.triton.templates.outline_templates import templates
 from oneflow.passes.base import Pass
 from oneflow.passes.canonicalize import Canonicalize

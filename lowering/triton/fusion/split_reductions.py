@@ -40,7 +40,7 @@ from oneflow.lowering.kernels.scan_split import is_plain_scan, split_scan, steps
 from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.triton.codegen.kernel import Kernel, bytes_of
 from oneflow.lowering.triton.codegen.matmul import Contraction, precision_at
-from oneflow.lowering.triton.codegen.reduction import Fold, neutral_element, read_folds
+from oneflow.lowering.triton.codegen.reduction import Fold, neutral_number, read_folds
 from oneflow.lowering.triton.cost.matmul_configurations import (
     Product,
     choose_split_k,
@@ -49,7 +49,7 @@ from oneflow.lowering.triton.cost.matmul_configurations import (
 )
 from oneflow.lowering.triton.fusion.collapse_loops import collapse_reduction_loops
 from oneflow.lowering.triton.names import EPILOGUE
-from oneflow.lowering.triton.templates.hopper_forms import special
+from oneflow.lowering.triton.templates.hopper_matmul import hopper_form
 from oneflow.passes.base import Pass
 from oneflow.passes.inline import clone_with
 from oneflow.passes.registry import register_pass
@@ -193,7 +193,7 @@ def _has_warp_specialized_form(node: Node) -> bool:
         nodes.append(after)
     with temporary_kernel([n.op for n in nodes], "contraction") as function, contextlib.suppress(Unsupported):
         kernel = Kernel.read(function)
-        return bool(special(Contraction(kernel, kernel.structure(), precision_at(node.op))))
+        return bool(hopper_form(Contraction(kernel, kernel.structure(), precision_at(node.op))))
     return False
 
 
@@ -254,14 +254,10 @@ def _elements(use: Use) -> int:
 
 
 def _combiner(node: Node, fold: Fold) -> ReductionCombiner:
-    """The combining operation of a reduction and its neutral_element element."""
+    """The combining operation of a reduction and its neutral element."""
     element = ir.RankedTensorType(node.results[fold.number].type).element_type
     with node.op.location:
-        return ReductionCombiner(fold.op, _number(neutral_element(fold.op.name, str(element)), element))
-
-
-def _number(text: str, element_type: ir.Type) -> ir.Attribute:
-    """The attribute of a neutral element, which is given as Triton text."""
-    if isinstance(element_type, ir.IntegerType):
-        return ir.IntegerAttr.get(element_type, int({"True": "1", "False": "0"}.get(text, text)))
-    return ir.FloatAttr.get(element_type, float(text.removeprefix('float("').removesuffix('")')))
+        neutral = neutral_number(fold.op.name, str(element))
+        is_integer = isinstance(element, ir.IntegerType)
+        attribute = ir.IntegerAttr.get(element, int(neutral)) if is_integer else ir.FloatAttr.get(element, neutral)
+        return ReductionCombiner(fold.op, attribute)

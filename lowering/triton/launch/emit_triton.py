@@ -18,7 +18,7 @@ from oneflow.lowering.kernels.nodes import Structure, Unsupported
 from oneflow.lowering.linalg.control import BODY, bodies_in_order, read_controls
 from oneflow.lowering.linalg.external import declarations, in_place_pairs, read_external
 from oneflow.lowering.options import AUTOTUNE, DETERMINISTIC, PRECISIONS
-from oneflow.lowering.triton.codegen.kernel import FAILURE, SETUP, Kernel
+from oneflow.lowering.triton.codegen.kernel import SETUP, Kernel
 from oneflow.lowering.triton.codegen.loop_nest import LoopNest
 from oneflow.lowering.triton.codegen.matmul import Contraction, precision_at
 from oneflow.lowering.triton.codegen.movement import emit_fill, emit_insert, emit_nothing
@@ -35,8 +35,8 @@ from oneflow.lowering.triton.launch.unsupported import (
     split_kernels,
 )
 from oneflow.lowering.triton.names import SOURCE, TUNING_CANDIDATES
-from oneflow.lowering.triton.source import Source
-from oneflow.lowering.triton.templates import hopper_forms, hopper_rows
+from oneflow.lowering.triton.source import FAILURE, Source
+from oneflow.lowering.triton.templates import hopper_matmul, hopper_rows
 from oneflow.lowering.triton.templates.outline_templates import TEMPLATE, emit_template
 from oneflow.passes.base import Pass, PassError
 from oneflow.passes.registry import register_pass
@@ -63,7 +63,7 @@ class EmitTriton(Pass):
     `tf32x3` (three tf32 products, nearly f32). The default is the module's `oneflow.precision`, else `ieee`.
 
     func.func private @k(%x, %out) {oneflow.kernel = "pointwise"} {..}
-      ->   func.func private @k(..) attributes {oneflow.triton = {body = [..], grid = "8", ..}}
+      ->   func.func private @k(..) attributes {oneflow.triton = {body = [..], grid = 8, ..}}
     """
 
     name: ClassVar[str] = "oneflow-emit-triton"
@@ -197,7 +197,7 @@ def _write(
     for name, function in kernels.items():
         try:
             sources[name] = write(function)
-            if sources[name].special:
+            if sources[name].specializations:
                 announce(sources[name])
         except Unsupported as reason:
             reasons[name] = str(reason)
@@ -213,7 +213,7 @@ def _called(module: ir.Module) -> set[str]:
 def _erase_calls_without_effect(entry: func.FuncOp, sources: Mapping[str, Source]) -> None:
     """Erases calls without results and run-time checks: the assertions of such a kernel are repeated by its users."""
     calls = [o for o in entry.entry_block.operations if isinstance(o, func.CallOp) and not o.operation.results]
-    without_effect = {name for name, s in sources.items() if all(p != FAILURE for p, _ in s.parameters)}
+    without_effect = {name for name, s in sources.items() if all(p.name != FAILURE for p in s.parameters)}
     for call in calls:
         if call.callee.value in without_effect:
             call.erase()
@@ -255,7 +255,7 @@ def _emitters(function: ir.Operation, deterministic: bool, precision: str) -> li
 
 def _emit_product(product: Contraction) -> Source:
     """The source of a product, with the form for Hopper where such a form exists."""
-    return replace(product.emit(), special=hopper_forms.special(product))
+    return replace(product.emit(), specializations=hopper_matmul.hopper_form(product))
 
 
 def _has_empty_result(function: ir.Operation) -> bool:
@@ -266,7 +266,7 @@ def _has_empty_result(function: ir.Operation) -> bool:
 
 def _emit_nest(nest: LoopNest) -> Source:
     """The source of a loop nest, with the form for Hopper where its rows are long."""
-    return replace(nest.emit(), special=hopper_rows.special(nest))
+    return replace(nest.emit(), specializations=hopper_rows.hopper_form(nest))
 
 
 def _structured(function: ir.Operation, emitter: Callable[[Kernel, Structure], E]) -> E:
@@ -279,10 +279,10 @@ def candidates_of(function: ir.Operation, source: Source, precision: str = "ieee
 
     Other kernels have no candidates, nor has a kernel that checks positions: timing it needs the data of the run.
     """
-    plain = replace(source, special={})
+    plain = replace(source, specializations={})
     kind = ir.StringAttr(function.attributes["oneflow.kernel"]).value
     grouped = kind == "contraction" and is_grouped(function)
-    if kind not in ("contraction", "row") or grouped or any(name == FAILURE for name, _ in source.parameters):
+    if kind not in ("contraction", "row") or grouped or any(p.name == FAILURE for p in source.parameters):
         return []
     candidates = _product_candidates(function, precision) if kind == "contraction" else []
     if plain not in candidates:

@@ -16,17 +16,17 @@ from dataclasses import dataclass, replace
 
 from oneflow.dialect._mlir import func, ir
 from oneflow.lowering.targets.choice import gpu_target
-from oneflow.lowering.triton.codegen.kernel import FAILURE
 from oneflow.lowering.triton.codegen.matmul import Contraction
 from oneflow.lowering.triton.names import identifier
 from oneflow.lowering.triton.source import (
     PROGRAM_NUMBER,
     Function,
+    Parameter,
     Source,
     TileLoop,
-    cdiv,
     nested,
 )
+from oneflow.lowering.triton.symbolic_sizes import TileCount, cdiv
 
 #: The attribute of a function of several merged calls: the function of each call, or the single function of all
 #: calls.
@@ -72,12 +72,12 @@ def _grouping_of(function: ir.Operation, source: Source,
 
     Calls can be merged if all operands are tensors of known sizes and no destination needs to be filled or copied.
     """
-    plain = all(k.startswith("*") and name != FAILURE for name, k in source.parameters)
-    if not plain or not source.grid.isdigit() or source.updates or source.fills:
+    programs = source.grid.static
+    if programs is None or not all(p.is_tensor for p in source.parameters) or source.updates or source.fills:
         return None
     kind, limits = _kind(function), gpu_target().kernels.launches
     if kind != "contraction":
-        programs = int(source.grid) if not source.descriptors else 0
+        programs = programs if not source.descriptors else 0
         calls, sms = limits.grouped.get(kind, ()), gpu_target().sms
         parameters = next((c.parameters for c in calls if 0 < programs <= c.programs_per_sm * sms), None)
         return None if parameters is None else _Grouping(lambda count: [count], lambda count: source, parameters)
@@ -250,23 +250,23 @@ def grouped(source: Source, name: str, inputs: int, count: int) -> Source:
     Descriptors are made of the parameters before a program selects its call, so that the host can make them
     (`runtime/cuda/tensor_maps.py`). A persistent kernel goes through the tiles of all calls.
     """
-    names = [n for n, _ in source.parameters]
+    names = [p.name for p in source.parameters]
     order = [(call, n) for call in range(count) for n in names[:inputs]]
     order += [(call, n) for call in range(count) for n in names[inputs:]]
     types, loop = dict(source.parameters), _sole_loop(source)
-    pointers = [n for n in names if n not in source.unaddressed]
+    pointers = [n for n in names if n not in source.descriptor_only]
     selected = [*pointers, *(d.name for d in source.descriptors)]
     body = loop.body if loop else source.without_descriptors
     single = Function(f"{identifier(source.name)}_one", ("tile", *selected), body, "tile")
     calls = _CallSelection(selected, [f"{n} = tl.multiple_of({n}, 16)" for n in pointers], single.name, count)
-    programs, block = int(source.grid), _block(count)
+    programs, block = source.grid.static or 0, _block(count)
     statements = [calls.persistent(loop)] if loop else calls.one_tile(programs, block)
     functions = [single] if loop else [single, _selector(selected, block)]
-    parameters = tuple((f"{n}_{call}", types[n]) for call, n in order)
+    parameters = tuple(Parameter(f"{n}_{call}", types[n]) for call, n in order)
     descriptors = (d.of_call(call) for call in range(count) for d in source.descriptors)
-    return replace(source, name=name, parameters=parameters, grid=str(programs if loop else programs * count),
-                   body=(*descriptors, *statements), functions=(*source.functions, *functions), unaddressed=(),
-                   special={})  # fmt: skip
+    grid = TileCount.of(programs if loop else programs * count)
+    return replace(source, name=name, parameters=parameters, grid=grid, body=(*descriptors, *statements),
+                   functions=(*source.functions, *functions), descriptor_only=(), specializations={})  # fmt: skip
 
 
 def _sole_loop(source: Source) -> TileLoop | None:
@@ -289,9 +289,9 @@ class _CallSelection:
 
     def persistent(self, loop: TileLoop) -> TileLoop:
         """A loop in which programs take the tiles of all calls in turn; each call has the tiles of `loop`."""
-        tiles = int(loop.end)
-        steps = self._tile("every", tiles, list(_selects(self.names, self.count)))
-        return replace(loop, variable="every", end=str(tiles * self.count), body=tuple(steps))
+        tiles = loop.end.static or 0
+        steps = self._tile("grouped_tile", tiles, list(_selects(self.names, self.count)))
+        return replace(loop, variable="grouped_tile", end=TileCount.of(tiles * self.count), body=tuple(steps))
 
     def one_tile(self, tiles: int, block: int) -> list[str]:
         """Each tile of each call has a program, which selects among blocks of `block` calls."""
@@ -303,21 +303,21 @@ class _CallSelection:
     def _tile(self, number: str, tiles: int, selection: Sequence[str]) -> list[str]:
         """The computation of one of the tiles of all calls, by its number."""
         call = f"{self.callee}({number} % {tiles}, {', '.join(self.names)})"
-        return [f"which = {number} // {tiles}", *selection, *self.hints, call]
+        return [f"call_index = {number} // {tiles}", *selection, *self.hints, call]
 
 
 def _selects(names: Sequence[str], count: int) -> Iterator[str]:
-    """Statements that assign to `names` the arguments of call `which`, for the loop of a persistent kernel.
+    """Statements that assign to `names` the arguments of call `call_index`, for the loop of a persistent kernel.
 
     Each `if` holds one assignment, which the compiler turns into selects.
     """
     for call in range(count):
         assignment = f"{', '.join(names)} = {', '.join(f'{n}_{call}' for n in names)}"
-        yield from [f"if which >= {call}:", f"    {assignment}"] if call else [assignment]
+        yield from [f"if call_index >= {call}:", f"    {assignment}"] if call else [assignment]
 
 
 def _block(count: int) -> int:
-    """How many calls the function `one_of` selects from.
+    """How many calls the function `select_call` selects from.
 
     Triton copies all live names at each `if`. The block size balances the names of all calls, at each `if` that
     selects a block, against the names of a block, at each `if` that selects a call.
@@ -327,26 +327,27 @@ def _block(count: int) -> int:
 
 
 def _selector(names: Sequence[str], block: int) -> Function:
-    """The function `one_of`, which returns the arguments of one call of a block."""
-    parameters = ("which", *(f"{n}_{call}" for call in range(block) for n in names))
+    """The function `select_call`, which returns the arguments of one call of a block."""
+    parameters = ("call_index", *(f"{n}_{call}" for call in range(block) for n in names))
     lines = _branches(0, block, 1, lambda call: [f"{n} = {n}_{call}" for n in names])
-    return Function("one_of", parameters, (*lines, f"return {', '.join(names)}"))
+    return Function("select_call", parameters, (*lines, f"return {', '.join(names)}"))
 
 
 def _select_from_block(names: Sequence[str], first: int, block: int, count: int) -> list[str]:
-    """The statement that assigns to `names` the arguments of call `which`, which is in the block from `first` on.
+    """The statement that assigns to `names` the arguments of call `call_index`, in the block from `first` on.
 
     The last call fills the positions of a block that has fewer calls.
     """
     parameters = (f"{n}_{min(call, count - 1)}" for call in range(first, first + block) for n in names)
-    return [f"{', '.join(names)} = one_of(which{f' - {first}' if first else ''}, {', '.join(parameters)})"]
+    within_block = f"call_index - {first}" if first else "call_index"
+    return [f"{', '.join(names)} = select_call({within_block}, {', '.join(parameters)})"]
 
 
 def _branches(first: int, end: int, step: int, lines: Callable[[int], list[str]]) -> list[str]:
-    """Binary search for `which` from `first` to `end`: `lines(n)` are the statements for n <= which < n + step."""
+    """Binary search for `call_index` from `first` to `end`: `lines(n)` is for n <= call_index < n + step."""
     count: int = cdiv(end - first, step)
     if count == 1:
         return lines(first)
     middle = first + count // 2 * step
     lower, upper = (nested(_branches(a, b, step, lines)) for a, b in ((first, middle), (middle, end)))
-    return [f"if which < {middle}:", *lower, "else:", *upper]
+    return [f"if call_index < {middle}:", *lower, "else:", *upper]

@@ -19,14 +19,15 @@ from oneflow.dialect._mlir import ir
 from oneflow.lowering.kernels.donated_arguments import order_after_readers
 from oneflow.lowering.kernels.graph import Graph
 from oneflow.lowering.targets.choice import gpu_target
-from oneflow.lowering.triton.codegen.kernel import FAILURE, bytes_of
+from oneflow.lowering.triton.codegen.kernel import bytes_of
 from oneflow.lowering.triton.launch.grouped_launches import (
     callee_of,
     is_grouped,
     merge_calls,
 )
 from oneflow.lowering.triton.names import identifier
-from oneflow.lowering.triton.source import PROGRAM_NUMBER, Function, Source
+from oneflow.lowering.triton.source import FAILURE, PROGRAM_NUMBER, Function, Parameter, Source
+from oneflow.lowering.triton.symbolic_sizes import TileCount
 
 
 def fuse_horizontally(
@@ -97,7 +98,7 @@ def _next_group(entry: ir.Operation, functions: dict[str, ir.Operation], sources
             continue
         users = [user for user, needed in enumerate(depends_on) if number in needed]
         lower, upper = _lower_bound(graph, depends_on[number]), min(users, default=len(graph.ops) - 1)
-        call = _Group([op], lower, upper, source.programs({}), len(source.parameters), _functions([source]))
+        call = _Group([op], lower, upper, source.grid.static or 0, len(source.parameters), _functions([source]))
         groups = groups_by_level.setdefault(level, [])
         group = next((g for g in groups if g.accepts(call)), None)
         groups.append(call) if group is None else group.add(call)
@@ -132,7 +133,7 @@ def _lower_bound(graph: Graph, needed: set[int]) -> int:
 
 def _is_small(source: Source, call: ir.Operation) -> bool:
     """Whether a kernel leaves most SMs idle, and takes nothing but tensors of known sizes."""
-    takes_tensors = all(kind.startswith("*") for _, kind in source.parameters)
+    takes_tensors = all(p.is_pointer for p in source.parameters)
     target = gpu_target()
     limits = target.kernels.launches
     if not takes_tensors or source.updates or source.fills or source.warps > limits.max_fused_warps:
@@ -143,7 +144,7 @@ def _is_small(source: Source, call: ir.Operation) -> bool:
         return False
     types = [ir.ShapedType(v.type) for v in call.operands]
     is_known = all(t.has_static_shape for t in types)
-    if not is_known or not 0 < source.programs({}) <= limits.max_fused_programs_per_sm * target.sms:
+    if not is_known or not 0 < (source.grid.static or 0) <= limits.max_fused_programs_per_sm * target.sms:
         return False
     return sum(_bytes(t) for t in types) <= limits.max_fused_l2_share * target.l2_cache_bytes
 
@@ -164,22 +165,22 @@ def fused(members: Sequence[Source], name: str, inputs: Sequence[int]) -> Source
 
     `inputs` are the numbers of inputs of the kernels.
     """
-    tensors = [[p for p in m.parameters if p[0] != FAILURE] for m in members]
-    renamed = [[(f"{n}_{i}", kind) for n, kind in own] for i, own in enumerate(tensors)]
+    tensors = [[p for p in m.parameters if p.is_tensor] for m in members]
+    renamed = [[Parameter(f"{n}_{i}", kind) for n, kind in own] for i, own in enumerate(tensors)]
     parameters = [p for own, count in zip(renamed, inputs, strict=True) for p in own[:count]]
     parameters += [p for own, count in zip(renamed, inputs, strict=True) for p in own[count:]]
-    checks = [p for m in members for p in m.parameters if p[0] == FAILURE][:1]
+    checks = [p for m in members for p in m.parameters if p.name == FAILURE][:1]
     statements, first = [f"number = {PROGRAM_NUMBER}"], 0
     for position, (member, own) in enumerate(zip(members, renamed, strict=True)):
-        end = first + member.programs({})
+        end = first + (member.grid.static or 0)
         is_last = position == len(members) - 1
         statements.append("else:" if is_last else f"{'elif' if position else 'if'} number < {end}:")
-        failure = [FAILURE] if member.parameters[-1][0] == FAILURE else []
+        failure = [FAILURE] if member.parameters[-1].name == FAILURE else []
         arguments = [f"number - {first}" if first else "number", *(n for n, _ in own), *failure]
         statements.append(f"    {_part_name(member)}({', '.join(arguments)})")
         first = end
     return Source(
-        name, (*parameters, *checks), str(first), tuple(statements), max(m.warps for m in members),
+        name, (*parameters, *checks), TileCount.of(first), tuple(statements), max(m.warps for m in members),
         max(m.stages for m in members), origins=_union(m.origins for m in members),
         preamble=_union(m.preamble for m in members), functions=tuple(_functions(members).values()),
         has_dot=any(m.has_dot for m in members),
@@ -199,7 +200,7 @@ def _functions(members: Sequence[Source]) -> dict[str, Function]:
     """The functions of kernels by name; each kernel becomes a function of the program's number."""
     functions = dict[str, Function]()
     for member in members:
-        parameters = ("program_number", *(n for n, _ in member.parameters))
+        parameters = ("program_number", *(p.name for p in member.parameters))
         part = Function(_part_name(member), parameters, member.body, "program_number")
         functions |= {function.name: function for function in (*member.functions, part)}
     return functions

@@ -24,13 +24,13 @@ from oneflow.lowering.linalg.control import Control
 from oneflow.lowering.linalg.emit import BARRIER
 from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.triton.codegen.body import literal
-from oneflow.lowering.triton.codegen.kernel import FAILURE, Kernel
-from oneflow.lowering.triton.codegen.symbolic_sizes import Size, product
+from oneflow.lowering.triton.codegen.kernel import Kernel
 from oneflow.lowering.triton.launch.control import ControlWriter
 from oneflow.lowering.triton.launch.donation import donations
 from oneflow.lowering.triton.launch.overlap import extend_lives
 from oneflow.lowering.triton.names import PLAN, identifier
-from oneflow.lowering.triton.source import Source
+from oneflow.lowering.triton.source import FAILURE, Source
+from oneflow.lowering.triton.symbolic_sizes import Size, product
 from oneflow.passes.base import PassError
 
 #: Scalar operations of an entry in Python.
@@ -79,7 +79,7 @@ class Plan:
     lines: list[str] = field(default_factory=list)
     constants: list[ir.Attribute] = field(default_factory=list)
     names: dict[int, str] = field(default_factory=dict)
-    places: dict[ir.Value, PlacedTensor] = field(default_factory=dict)
+    placed: dict[ir.Value, PlacedTensor] = field(default_factory=dict)
     scalars: dict[ir.Value, Size] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -136,12 +136,17 @@ class Plan:
             self._release(number)
         for number, value in enumerate(self.ops[-1].operands):
             self._return(number, value)
+        parameters += self._last_parameters()
         body = "\n".join(INDENT + line for line in self.lines or ["pass"])
         return f"def {identifier(self.name)}({', '.join(parameters)}):\n{body}\n"
 
     def _first_parameters(self) -> list[str]:
         """The parameters before those of the arguments."""
         return ["run"]
+
+    def _last_parameters(self) -> list[str]:
+        """The parameters after those of the arguments."""
+        return []
 
     def write(self, module: ir.Module, bodies: Sequence[str] = ()) -> None:
         """Writes the plan as an attribute of the entry, and the metadata of runs as attributes of the module.
@@ -163,7 +168,7 @@ class Plan:
             parameters += [] if static else [f"{name}_{axis}"]
         buffer = self.liveness.buffer_of[argument]
         self.names[buffer.number] = name
-        self.places[argument] = PlacedTensor(buffer, tuple(shape), str(argument.type.element_type))
+        self.placed[argument] = PlacedTensor(buffer, tuple(shape), str(argument.type.element_type))
         return parameters
 
     def _op(self, number: int, op: ir.Operation) -> None:
@@ -185,19 +190,19 @@ class Plan:
 
     def _tensor(self, op: ir.Operation, result: ir.Value) -> None:
         if op.name == "arith.constant":
-            self.places[result] = PlacedTensor(
+            self.placed[result] = PlacedTensor(
                 self.liveness.buffer_of[result], _static(result.type), str(result.type.element_type)
             )
             self.names[self.liveness.buffer_of[result].number] = f"run.constant({len(self.constants)})"
             self.constants.append(op.attributes["value"])
             return
-        if op.operands[0] in self.places:
-            source = self.places[op.operands[0]]
-            self.places[result] = PlacedTensor(source.buffer, self._view(op, source.shape), source.element)
+        if op.operands[0] in self.placed:
+            source = self.placed[op.operands[0]]
+            self.placed[result] = PlacedTensor(source.buffer, self._view(op, source.shape), source.element)
 
     def _shape(self, value: ir.Value) -> tuple[Size, ...]:
-        if value in self.places:
-            return self.places[value].shape
+        if value in self.placed:
+            return self.placed[value].shape
         op = value.owner
         if op.name == "tensor.empty":
             return self._sized(value.type, op.operands)
@@ -256,7 +261,7 @@ class Plan:
         return Size.of(name)
 
     def _extract(self, op: ir.Operation) -> None:
-        tensor = self.places[op.operands[0]]
+        tensor = self.placed[op.operands[0]]
         offset = Size()
         for axis, position in enumerate(list(op.operands)[1:]):
             offset = offset + self._size(position) * product(tensor.shape[axis + 1 :])
@@ -270,10 +275,10 @@ class Plan:
             return
         inputs = list(op.operands)[: len(op.operands) - len(op.results)]
         for result, empty in zip(op.results, list(op.operands)[len(inputs) :], strict=True):
-            self.places[result] = PlacedTensor(
+            self.placed[result] = PlacedTensor(
                 self.liveness.buffer_of[result], self._shape(empty), str(result.type.element_type)
             )  # fmt: skip
-            self._allocate(self.places[result])
+            self._allocate(self.placed[result])
         if callee in self.external:
             sources, made = (", ".join(map(self._extent, v)) for v in (inputs, op.results))
             self.lines.append(f"run.host({self.external.index(callee)}, [{sources}], [{made}])")
@@ -289,12 +294,12 @@ class Plan:
         for result_number, operand in source.updates.items():
             self._copy(op.results[result_number], op.operands[operand])
         for result_number, value in source.fills.items():
-            filled = self.places[op.results[result_number]]
+            filled = self.placed[op.results[result_number]]
             at, size = self._pointer(filled.buffer), product(filled.shape)
             text = f'run.fill({at}, {size}, {value}, "{filled.element}")'
             self.lines.append(text)
         arguments = [a for v in (*inputs, *op.results) for a in self._arguments(v)]
-        arguments += ["run.failure"] if source.parameters and source.parameters[-1][0] == FAILURE else []
+        arguments += ["run.failure"] if source.parameters and source.parameters[-1].name == FAILURE else []
         arguments += [f"writes={len(op.results)}"] if len(op.results) else []
         self.lines.append(f'run.launch("{callee}", {", ".join(arguments)})')
         op.attributes["oneflow.at"] = ir.ArrayAttr.get([ir.StringAttr.get(self._location(r)) for r in op.results])
@@ -303,7 +308,7 @@ class Plan:
         """A call that runs bodies."""
         buffer = self.scratch[number]
         base = self._workspace_offset(buffer.offset or 0)
-        arguments, made = ([self._pointer(self.places[v].buffer) for v in part] for part in (inputs, op.results))
+        arguments, made = ([self._pointer(self.placed[v].buffer) for v in part] for part in (inputs, op.results))
         call = ControlWriter(number, op, self.controls[_callee(op)], arguments, made, base, buffer.bytes or 0)
         self.lines += call.text()
 
@@ -313,7 +318,7 @@ class Plan:
 
     def _extent(self, value: ir.Value) -> str:
         """The address and the bytes of a tensor, as text."""
-        tensor = self.places[value]
+        tensor = self.placed[value]
         return f"({self._pointer(tensor.buffer)}, {_bytes(tensor)})"
 
     def _host_operand(self, value: ir.Value) -> str:
@@ -321,7 +326,7 @@ class Plan:
         if not isinstance(value.type, ir.RankedTensorType):
             return str(self._size(value))
         sizes = "".join(f"{s}, " for s in self._shape(value))
-        at = self._pointer(self.places[value].buffer) if value in self.places else "0"
+        at = self._pointer(self.placed[value].buffer) if value in self.placed else "0"
         return f"({at}, ({sizes}))"
 
     def _location(self, result: ir.Value) -> str:
@@ -334,15 +339,15 @@ class Plan:
 
     def _copy(self, result: ir.Value, value: ir.Value) -> None:
         if result in self.copied:
-            to, source = self.places[result], self.places[value]
+            to, source = self.placed[result], self.placed[value]
             self.lines.append(f"run.copy({self._pointer(to.buffer)}, {self._pointer(source.buffer)}, {_bytes(to)})")
 
     def _arguments(self, value: ir.Value) -> list[str]:
         if isinstance(value.type, ir.RankedTensorType):
-            if value not in self.places:
+            if value not in self.placed:
                 sizes = [s for i, s in enumerate(self._shape(value)) if value.type.is_dynamic_dim(i)]
                 return ["0", *map(str, sizes)]
-            tensor = self.places[value]
+            tensor = self.placed[value]
             sizes = [s for i, s in enumerate(tensor.shape) if value.type.is_dynamic_dim(i)]
             return [self._pointer(tensor.buffer), *map(str, sizes)]
         return [str(self._size(value))]
@@ -387,7 +392,7 @@ class Plan:
 
     def _return(self, number: int, value: ir.Value) -> None:
         """A value in the buffer of result `number` is returned as it is, another is copied. Sizes are the value's."""
-        tensor = self.places.get(value) or self._undefined(value)
+        tensor = self.placed.get(value) or self._undefined(value)
         sizes = "".join(f"{s}, " for s in tensor.shape)
         if _root(tensor.buffer).result == number:
             self.lines.append(f"run.shape({number}, ({sizes}))")
@@ -409,14 +414,11 @@ class BodyPlan(Plan):
     Its parameters are the offset of its part of the workspace, addresses of the arguments and of the results.
     """
 
-    def text(self) -> str:
-        """The function's source."""
-        head, _, rest = super().text().partition("):\n")
-        results = "".join(f", out{n}" for n in range(len(self.ops[-1].operands)))
-        return f"{head}{results}):\n{rest}"
-
     def _first_parameters(self) -> list[str]:
         return ["run", "base"]
+
+    def _last_parameters(self) -> list[str]:
+        return [f"out{n}" for n in range(len(self.ops[-1].operands))]
 
     def _workspace_offset(self, offset: int) -> str:
         return f"base + {offset}"
@@ -426,7 +428,7 @@ class BodyPlan(Plan):
 
     def _return(self, number: int, value: ir.Value) -> None:
         """Copies a result that is not in its own memory."""
-        tensor = self.places.get(value) or self._undefined(value)
+        tensor = self.placed.get(value) or self._undefined(value)
         if _root(tensor.buffer).result != number:
             self.lines.append(f"run.copy(out{number}, {self._pointer(tensor.buffer)}, {_bytes(tensor)})")
 

@@ -42,8 +42,8 @@ class Program:
 
         Where a kernel that is tuned has a special form, its plain form becomes one of its candidates.
         """
-        special = {name: source.on(arch) for name, source in self.sources.items() if arch in source.special}
-        plain = {name: replace(self.sources[name], special={}) for name in special if name in self.candidates}
+        special = {name: source.on(arch) for name, source in self.sources.items() if arch in source.specializations}
+        plain = {name: replace(self.sources[name], specializations={}) for name in special if name in self.candidates}
         candidates = {name: (form, *self.candidates[name]) for name, form in plain.items()}
         return replace(self, sources={**self.sources, **special}, candidates={**self.candidates, **candidates})
 

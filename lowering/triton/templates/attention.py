@@ -15,11 +15,11 @@ from dataclasses import replace
 from oneflow.dialect.record import Call
 from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.targets.gpu_parameters import AttentionBlocks
-from oneflow.lowering.triton.codegen.symbolic_sizes import power_of_two
 from oneflow.lowering.triton.codegen.views import View
 from oneflow.lowering.triton.source import PROGRAM_NUMBER, Source
+from oneflow.lowering.triton.symbolic_sizes import Size, power_of_two
 from oneflow.lowering.triton.templates import hopper_attention
-from oneflow.lowering.triton.templates.attention_blocks import (
+from oneflow.lowering.triton.templates.attention_writer import (
     BY_QUERY,
     LOG2E,
     AttentionShape,
@@ -27,7 +27,6 @@ from oneflow.lowering.triton.templates.attention_blocks import (
     block_count,
     round_down,
 )
-from oneflow.lowering.triton.templates.gluon import ARCH
 from oneflow.lowering.triton.templates.hopper_attention_gradients import KEY_SIDE, QUERY_SIDE, gradients
 from oneflow.lowering.triton.templates.outline_templates import (
     AcceptsView,
@@ -38,6 +37,7 @@ from oneflow.lowering.triton.templates.outline_templates import (
     is_half,
     register_template,
 )
+from oneflow.lowering.triton.templates.warp_specialization import HOPPER
 
 #: The narrowest and the widest heads.
 MIN_WIDTH, MAX_WIDTH = 8, 256
@@ -58,17 +58,18 @@ def _shape(instance: TemplateInstance, rows: int, columns: int) -> AttentionShap
     return AttentionShape(query[0], heads, groups, query[2], key[2], width, out, rows, columns)
 
 
-def _assign_blocks(writer: AttentionWriter, size: str, block: int, heads: int, head: str = "head") -> None:
+def _assign_blocks(writer: AttentionWriter, size: Size, block: int, heads: int, head: str = "head") -> None:
     """Assigns a block of the `size` rows of one head to each program.
 
     The blocks of one head are neighbours, so that its keys stay in the L2 cache. With `causal` the last blocks, which
     have most work, come first.
     """
+    first = "block_count - 1 - " if writer.causal and head == "head" else ""
     writer.add(
-        f"blocks = {block_count(size, block)}",
-        f"start = {'blocks - 1 - ' if writer.causal and head == 'head' else ''}{PROGRAM_NUMBER} % blocks",
-        f"batch = {PROGRAM_NUMBER} // (blocks * {heads})",
-        f"{head} = {PROGRAM_NUMBER} // blocks % {heads}",
+        f"block_count = {block_count(size, block)}",
+        f"block_index = {first}{PROGRAM_NUMBER} % block_count",
+        f"batch = {PROGRAM_NUMBER} // (block_count * {heads})",
+        f"{head} = {PROGRAM_NUMBER} // block_count % {heads}",
     )
 
 
@@ -78,18 +79,18 @@ def _add_loops(
     """Adds a loop for each of `bounds`: first, end, step, and whether its scores are masked."""
     for first, end, step, masked in bounds:
         if first != end:
-            writer.add(f"for at in range({first}, {end}, {step}):")
+            writer.add(f"for block_start in range({first}, {end}, {step}):")
             body(masked, 1)
 
 
 def _key_bounds(writer: AttentionWriter) -> list[tuple[str, str, int, bool]]:
-    """The keys that the query block at `start * rows` attends to: whole blocks, then masked blocks."""
+    """The keys that the query block at `block_index * rows` attends to: whole blocks, then masked blocks."""
     rows, columns, size = writer.shape.query_block, writer.shape.key_block, writer.key_length
     end = round_down(size, columns)
     if not writer.causal:
-        return [("0", end, columns, False), (end, size, columns, True)]
-    full = f"tl.minimum(start * {rows} // {columns} * {columns}, {end})"
-    return [("0", full, columns, False), (full, f"tl.minimum((start + 1) * {rows}, {size})", columns, True)]
+        return [("0", end, columns, False), (end, str(size), columns, True)]
+    full = f"tl.minimum(block_index * {rows} // {columns} * {columns}, {end})"
+    return [("0", full, columns, False), (full, f"tl.minimum((block_index + 1) * {rows}, {size})", columns, True)]
 
 
 def _forward_blocks(instance: TemplateInstance) -> AttentionBlocks:
@@ -121,49 +122,50 @@ def _forward(instance: TemplateInstance) -> Source:
         writer.add_descriptor(name, s.key_block)
     _assign_blocks(writer, writer.query_length, s.query_block, s.heads)
     writer.add(
-        f"rows = start * {s.query_block} + tl.arange(0, {s.query_block})",
-        f"query = {writer.load('query', 'head', f'start * {s.query_block}', s.query_block)}",
-        f'most = tl.full(({s.query_block},), float("-inf"), tl.float32)',
-        f"total = tl.full(({s.query_block},), 0.0, tl.float32)",
+        f"rows = block_index * {s.query_block} + tl.arange(0, {s.query_block})",
+        f"query = {writer.load('query', 'head', f'block_index * {s.query_block}', s.query_block)}",
+        f'row_max = tl.full(({s.query_block},), float("-inf"), tl.float32)',
+        f"row_sum = tl.full(({s.query_block},), 0.0, tl.float32)",
         f"acc = tl.full(({s.query_block}, {out}), 0.0, tl.float32)",
     )
 
     def body(masked: bool, indent: int) -> None:
         writer.add(
-            f"key = {writer.load('key', f'head // {s.heads_per_key}', 'at', s.key_block)}",
+            f"key = {writer.load('key', f'head // {s.heads_per_key}', 'block_start', s.key_block)}",
             f"scores = tl.dot(query, key.T) * {writer.scale}",
-            f"columns = at + tl.arange(0, {s.key_block})",
+            f"columns = block_start + tl.arange(0, {s.key_block})",
             indent=indent,
         )
         writer.add_mask("scores", "rows[:, None]", "columns[None, :]", indent)
         if masked:
             writer.mask_scores("scores", "rows[:, None]", "columns[None, :]", indent)
         guard = masked or "mask" in instance.tensors
-        writer.add("grown = tl.maximum(most, tl.max(scores, 1))", indent=indent)
+        writer.add("new_max = tl.maximum(row_max, tl.max(scores, 1))", indent=indent)
         writer.add(
-            f"base = {writer.call('base_of')}(grown)" if guard else "base = grown",
+            f"base = {writer.call('base_of')}(new_max)" if guard else "base = new_max",
             "weights = tl.exp2(scores - base[:, None])",
-            "shrink = tl.exp2(most - base)",
-            "total = total * shrink + tl.sum(weights, 1)",
-            f"value = {writer.load('value', f'head // {s.heads_per_key}', 'at', s.key_block)}",
+            "rescale = tl.exp2(row_max - base)",
+            "row_sum = row_sum * rescale + tl.sum(weights, 1)",
+            f"value = {writer.load('value', f'head // {s.heads_per_key}', 'block_start', s.key_block)}",
             indent=indent,
         )
-        kept = writer.apply_dropout("weights", "kept", "rows[:, None]", "columns[None, :]", indent)
+        kept = writer.apply_dropout("weights", "dropped_weights", "rows[:, None]", "columns[None, :]", indent)
         writer.add(
-            f"acc = tl.dot({kept}.to({writer.element}), value, acc * shrink[:, None])",
-            "most = grown",
+            f"acc = tl.dot({kept}.to({writer.element}), value, acc * rescale[:, None])",
+            "row_max = new_max",
             indent=indent,
         )
 
     _add_loops(writer, body, _key_bounds(writer))
-    statistics, divisor = instance.tensors["logsumexp"], "total"
+    statistics, divisor = instance.tensors["logsumexp"], "row_sum"
     if s.key_length.static is None or "mask" in instance.tensors:
         divisor = "divisor"
-        writer.add("divisor = tl.where(total == 0.0, 1.0, total)  # a row whose scores are all masked")
+        writer.add("divisor = tl.where(row_sum == 0.0, 1.0, row_sum)  # a row whose scores are all masked")
+    logsumexp = f"row_max * {math.log(2)} + tl.log(row_sum)"
     writer.add(
-        writer.store("out", "head", f"start * {s.query_block}", f"(acc / {divisor}[:, None])", s.query_block),
-        f"place = {writer.row} + rows",
-        f"tl.store({statistics.name} + place, most * {math.log(2)} + tl.log(total), rows < {writer.query_length})",
+        writer.store("out", "head", f"block_index * {s.query_block}", f"(acc / {divisor}[:, None])", s.query_block),
+        f"offsets = {writer.row} + rows",
+        f"tl.store({statistics.name} + offsets, {logsumexp}, rows < {writer.query_length})",
     )
     plain = writer.finish(s.query_length, s.query_block, s.heads, config.warps, config.stages)
     return _with_hopper_form(plain, hopper_attention.forward(instance, s))
@@ -171,7 +173,7 @@ def _forward(instance: TemplateInstance) -> Source:
 
 def _with_hopper_form(plain: Source, special: Source | None) -> Source:
     """A kernel with its form for Hopper, where there is one."""
-    return replace(plain, special={ARCH: special}) if special else plain
+    return replace(plain, specializations={HOPPER: special}) if special else plain
 
 
 def _max_width(instance: TemplateInstance) -> int:
@@ -187,69 +189,68 @@ def _key_gradients(instance: TemplateInstance) -> Source:
     share, (width, out) = s.heads_per_key, (max(16, power_of_two(n)) for n in (s.width, s.value_width))
     for name in ("query", "dy", "key", "value"):
         writer.add_descriptor(name, s.query_block if name in BY_QUERY else s.key_block)
-    _assign_blocks(writer, writer.key_length, s.key_block, s.key_heads, "group")
+    _assign_blocks(writer, writer.key_length, s.key_block, s.key_heads, "key_head")
     writer.add(
-        f"columns = start * {s.key_block} + tl.arange(0, {s.key_block})",
-        f"key = {writer.load('key', 'group', f'start * {s.key_block}', s.key_block)}",
-        f"value = {writer.load('value', 'group', f'start * {s.key_block}', s.key_block)}",
+        f"columns = block_index * {s.key_block} + tl.arange(0, {s.key_block})",
+        f"key = {writer.load('key', 'key_head', f'block_index * {s.key_block}', s.key_block)}",
+        f"value = {writer.load('value', 'key_head', f'block_index * {s.key_block}', s.key_block)}",
         f"dkey = tl.full(({s.key_block}, {width}), 0.0, tl.float32)",
         f"dvalue = tl.full(({s.key_block}, {out}), 0.0, tl.float32)",
-        f"for head in range(group * {share}, (group + 1) * {share}):" if share > 1 else "head = group",
+        f"for head in range(key_head * {share}, (key_head + 1) * {share}):" if share > 1 else "head = key_head",
     )
     inside = int(share > 1)
 
     def body(masked: bool, indent: int) -> None:
         writer.add(
-            f"rows = at + tl.arange(0, {s.query_block})",
-            f"query = {writer.load('query', 'head', 'at', s.query_block)}",
+            f"rows = block_start + tl.arange(0, {s.query_block})",
+            f"query = {writer.load('query', 'head', 'block_start', s.query_block)}",
             f"scores = tl.dot(key, query.T) * {writer.scale}",
             indent=indent,
         )
         writer.add_mask("scores", "rows[None, :]", "columns[:, None]", indent)
         if masked:
             writer.mask_scores("scores", "rows[None, :]", "columns[:, None]", indent)
-        weights = "tl.exp2(scores - total[None, :])"
+        weights = "tl.exp2(scores - logsumexp[None, :])"
         if not writer.has_whole_query_blocks:
             weights = f"tl.where(rows[None, :] < {writer.query_length}, {weights}, 0.0)"
         writer.add(
-            f"total = {writer.softmax_base('rows')} * {LOG2E}",
+            f"logsumexp = {writer.softmax_base('rows')} * {LOG2E}",
             f"weights = {weights}",
-            f"dy = {writer.load('dy', 'head', 'at', s.query_block)}",
+            f"dy = {writer.load('dy', 'head', 'block_start', s.query_block)}",
             indent=indent,
         )
-        kept = writer.apply_dropout("weights", "kept", "rows[None, :]", "columns[:, None]", indent)
-        direct = writer.apply_dropout("tl.dot(value, dy.T)", "direct", "rows[None, :]", "columns[:, None]", indent)
+        kept = writer.apply_dropout("weights", "dropped_weights", "rows[None, :]", "columns[:, None]", indent)
+        direct = writer.apply_dropout("tl.dot(value, dy.T)", "dweights", "rows[None, :]", "columns[:, None]", indent)
         delta = writer.row_statistics("delta", "rows")  # loaded late, so that it holds no registers before
         writer.add(
             f"dvalue = tl.dot({kept}.to({writer.element}), dy, dvalue)",
-            f"slope = weights * ({direct} - {delta}[None, :])",
-            f"dkey = tl.dot(slope.to({writer.element}), query, dkey)",
+            f"dscores = weights * ({direct} - {delta}[None, :])",
+            f"dkey = tl.dot(dscores.to({writer.element}), query, dkey)",
             indent=indent,
         )
 
     for first, end, masked in _query_bounds(writer):
-        writer.add(f"for at in range({first}, {end}, {s.query_block}):", indent=inside)
+        writer.add(f"for block_start in range({first}, {end}, {s.query_block}):", indent=inside)
         body(masked, inside + 1)
     for name, value in (("dkey", f"(dkey * {writer.scale / LOG2E})"), ("dvalue", "dvalue")):
-        writer.add(writer.store(name, "group", f"start * {s.key_block}", value, s.key_block))
-        writer.add_partial_sums(name, "group", f"columns < {writer.key_length}", value)
+        writer.add(writer.store(name, "key_head", f"block_index * {s.key_block}", value, s.key_block))
+        writer.add_partial_sums(name, "key_head", f"columns < {writer.key_length}", value)
     plain = writer.finish(s.key_length, s.key_block, s.key_heads, warps, 2)
     return _with_hopper_form(plain, gradients(instance, s, KEY_SIDE))
 
 
 def _query_bounds(writer: AttentionWriter) -> list[tuple[str, str, bool]]:
-    """The queries that attend to the key block at `start * columns`: whole blocks, then masked blocks.
+    """The queries that attend to the key block at `block_index * columns`: whole blocks, then masked blocks.
 
     In the other order the products wait for each other: the compiler then moves accumulators between registers in
     the second loop.
     """
     rows, columns, length = writer.shape.query_block, writer.shape.key_block, writer.query_length
     if not writer.causal:
-        return [("0", length, False)]
-    full = (
-        f"tl.minimum((start + 1) * {columns} + {rows - 1}, ({block_count(length, rows)}) * {rows}) // {rows} * {rows}"
-    )
-    return [(full, length, False), (f"start * {columns} // {rows} * {rows}", full, True)]
+        return [("0", str(length), False)]
+    end = f"({block_count(length, rows)}) * {rows}"
+    full = f"tl.minimum((block_index + 1) * {columns} + {rows - 1}, {end}) // {rows} * {rows}"
+    return [(full, str(length), False), (f"block_index * {columns} // {rows} * {rows}", full, True)]
 
 
 def _query_gradients(instance: TemplateInstance) -> Source:
@@ -262,39 +263,39 @@ def _query_gradients(instance: TemplateInstance) -> Source:
         writer.add_descriptor(name, s.query_block if name in ("query", "dy") else s.key_block)
     _assign_blocks(writer, writer.query_length, s.query_block, s.heads)
     writer.add(
-        f"rows = start * {s.query_block} + tl.arange(0, {s.query_block})",
-        f"query = {writer.load('query', 'head', f'start * {s.query_block}', s.query_block)}",
-        f"dy = {writer.load('dy', 'head', f'start * {s.query_block}', s.query_block)}",
-        f"total = {writer.softmax_base('rows')} * {LOG2E}",
+        f"rows = block_index * {s.query_block} + tl.arange(0, {s.query_block})",
+        f"query = {writer.load('query', 'head', f'block_index * {s.query_block}', s.query_block)}",
+        f"dy = {writer.load('dy', 'head', f'block_index * {s.query_block}', s.query_block)}",
+        f"logsumexp = {writer.softmax_base('rows')} * {LOG2E}",
         f"delta = {writer.row_statistics('delta', 'rows')}",
         f"acc = tl.full(({s.query_block}, {width}), 0.0, tl.float32)",
     )
 
     def body(masked: bool, indent: int) -> None:
         writer.add(
-            f"key = {writer.load('key', f'head // {s.heads_per_key}', 'at', s.key_block)}",
+            f"key = {writer.load('key', f'head // {s.heads_per_key}', 'block_start', s.key_block)}",
             f"scores = tl.dot(query, key.T) * {writer.scale}",
-            f"columns = at + tl.arange(0, {s.key_block})",
+            f"columns = block_start + tl.arange(0, {s.key_block})",
             indent=indent,
         )
         writer.add_mask("scores", "rows[:, None]", "columns[None, :]", indent)
         if masked:
             writer.mask_scores("scores", "rows[:, None]", "columns[None, :]", indent)
         writer.add(
-            "weights = tl.exp2(scores - total[:, None])",
-            f"value = {writer.load('value', f'head // {s.heads_per_key}', 'at', s.key_block)}",
+            "weights = tl.exp2(scores - logsumexp[:, None])",
+            f"value = {writer.load('value', f'head // {s.heads_per_key}', 'block_start', s.key_block)}",
             indent=indent,
         )
-        direct = writer.apply_dropout("tl.dot(dy, value.T)", "direct", "rows[:, None]", "columns[None, :]", indent)
+        direct = writer.apply_dropout("tl.dot(dy, value.T)", "dweights", "rows[:, None]", "columns[None, :]", indent)
         writer.add(
-            f"slope = weights * ({direct} - delta[:, None])",
-            f"acc = tl.dot(slope.to({writer.element}), key, acc)",
+            f"dscores = weights * ({direct} - delta[:, None])",
+            f"acc = tl.dot(dscores.to({writer.element}), key, acc)",
             indent=indent,
         )
 
     _add_loops(writer, body, _key_bounds(writer))
     gradient = f"(acc * {writer.scale / LOG2E})"
-    writer.add(writer.store("dquery", "head", f"start * {s.query_block}", gradient, s.query_block))
+    writer.add(writer.store("dquery", "head", f"block_index * {s.query_block}", gradient, s.query_block))
     writer.add_partial_sums("dquery", "head", f"rows < {writer.query_length}", gradient)
     plain = writer.finish(s.query_length, s.query_block, s.heads, warps, 2)
     return _with_hopper_form(plain, gradients(instance, s, QUERY_SIDE))

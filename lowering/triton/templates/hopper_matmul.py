@@ -17,12 +17,15 @@ from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.triton.codegen.descriptors import Descriptor
 from oneflow.lowering.triton.codegen.emission import origins, tile_count, write_tile_order
 from oneflow.lowering.triton.codegen.kernel import TYPES, bytes_of
-from oneflow.lowering.triton.codegen.matmul import DEPTH_AXES, OPERAND_AXES, TILE_AXES, Emission
+from oneflow.lowering.triton.codegen.matmul import DEPTH_AXES, OPERAND_AXES, TILE_AXES, Contraction, Emission
 from oneflow.lowering.triton.codegen.prelude import definitions
 from oneflow.lowering.triton.codegen.writer import Value, Writer
+from oneflow.lowering.triton.cost.matmul_configurations import warp_specialized_config
 from oneflow.lowering.triton.source import GLUON, Function, Source, TensorDescriptor, nested
-from oneflow.lowering.triton.templates.gluon import (
+from oneflow.lowering.triton.symbolic_sizes import TileCount
+from oneflow.lowering.triton.templates.warp_specialization import (
     BARRIERS,
+    HOPPER,
     IMPORTS,
     WARP_GROUP_ROWS,
     warp_specialize,
@@ -32,6 +35,10 @@ from oneflow.lowering.triton.templates.gluon import (
 EPILOGUE_COLUMNS = 64
 #: The most columns of one accumulator: more do not fit in the registers of a warp group.
 MAX_ACCUMULATOR_COLUMNS = 128
+#: Registers of a thread on average, besides half of its accumulators': the producer has few.
+OTHER_REGISTERS = 64
+#: Threads of a warp along rows and columns.
+WARP_SHAPE = (4, 8)
 
 HEAD = f"""import triton
 {IMPORTS}from triton.experimental.gluon import language as tl
@@ -39,7 +46,7 @@ from triton.language.extra.cuda import libdevice
 """
 
 STORE_FUNCTION = Function(
-    "put",
+    "store_tile",
     ("block", "row", "column", "staging", "value"),
     (
         "# Starts the TMA store of a block of the result; the store before it reads another buffer.",
@@ -140,18 +147,18 @@ class HopperEmission(Emission):
     def emit(self) -> Source:
         """The source."""
         lines = self._consumer_lines()
-        names = [name for name, _ in self.kernel.parameters]
-        pointers = [name for name, kind in self.kernel.parameters if kind.startswith("*")]
+        names = [p.name for p in self.kernel.parameters]
+        pointers = [p.name for p in self.kernel.parameters if p.is_pointer]
         arguments = [
             *names,
             *(f"{n}_block" for n in self.result_descriptors),
             *(_buffer(*kind) for kind in self.buffers),
         ]
-        shared = [*self.operands, "full", "empty", *(["turns"] if self.config.ping_pong else [])]
+        shared = [*self.operands, "full", "empty", *(["order"] if self.config.ping_pong else [])]
         hints = [f"{name} = tl.multiple_of({name}, 16)" for name in pointers]
         functions = [
-            Function("read", (*self._operand_blocks(), *shared), tuple(self._producer_lines())),
-            Function("sums", (*arguments, *shared, "GROUP: tl.constexpr"), (*hints, *lines)),
+            Function("producer", (*self._operand_blocks(), *shared), tuple(self._producer_lines())),
+            Function("consumer", (*arguments, *shared, "GROUP: tl.constexpr"), (*hints, *lines)),
         ]
         return self._source(functions, self._start(arguments, shared))
 
@@ -162,7 +169,7 @@ class HopperEmission(Emission):
 
     def _source(self, functions: Sequence[Function], body: Sequence[str | TensorDescriptor]) -> Source:
         store = [STORE_FUNCTION] if self.result_descriptors else []
-        grid, warps = str(min(self._tile_count(), self.max_programs)), self.config.warps // self.groups
+        grid, warps = TileCount.of(min(self._tile_count(), self.max_programs)), self.config.warps // self.groups
         return Source(
             self.kernel.name, tuple(self.kernel.parameters), grid, tuple(body), warps, registers=self.registers[1],
             language=GLUON, origins=origins([n.op for n in self.contraction.structure.nodes]), preamble=(HEAD,),
@@ -171,7 +178,7 @@ class HopperEmission(Emission):
 
     def _tile_count(self) -> int:
         """The number of tiles."""
-        return math.prod(int(tile_count(axis)) for axis in self.full_tile.axes if axis.name in "bmn")
+        return math.prod(tile_count(axis).static or 0 for axis in self.full_tile.axes if axis.name in "bmn")
 
     def _loop(self, lines: Sequence[str], count: int = 0) -> list[str]:
         """A loop of `lines` over the tiles of a program; `count` is where the counter of steps starts."""
@@ -206,8 +213,8 @@ class HopperEmission(Emission):
         """The producer warp: loads the blocks of each step of each tile, but for those of the prologue."""
         stages = self.config.stages
         step = [
-            f"slot = count % {stages}",
-            f"mbarrier.wait(empty.index(slot), ((count // {stages}) & 1) ^ 1)",
+            f"stage = count % {stages}",
+            f"mbarrier.wait(empty.index(stage), ((count // {stages}) & 1) ^ 1)",
             *self._load_lines(),
             "count += 1",
         ]
@@ -222,7 +229,7 @@ class HopperEmission(Emission):
 
     def _prologue_lines(self) -> list[str]:
         """The loads of the prologue."""
-        loads = [f"for slot in gl.static_range({self._prologue_steps}):", f"    k_at = slot * {self.config.depth}"]
+        loads = [f"for stage in gl.static_range({self._prologue_steps}):", f"    k_at = stage * {self.config.depth}"]
         return ["tile = tl.program_id(0)", *self._tile_position_lines(), *loads, *nested(self._load_lines())]
 
     def _load_lines(self) -> list[str]:
@@ -230,11 +237,11 @@ class HopperEmission(Emission):
         size = self.config.stage_bytes(self.contraction.problem)
         (_, left), *rights = self._present_operands()
         lefts = (replace(left, starts={**left.starts, "m": self._first_row(g)}) for g in range(self.groups_per_tile))
-        copies = [("left_block", part.coordinates, f"left.index(slot * {self.groups_per_tile} + {g})")
+        copies = [("left_block", part.coordinates, f"left.index(stage * {self.groups_per_tile} + {g})")
                   for g, part in enumerate(lefts)]  # fmt: skip
-        copies += [(f"{name}_block", right.coordinates, f"{name}.index(slot)") for name, right in rights]
+        copies += [(f"{name}_block", right.coordinates, f"{name}.index(stage)") for name, right in rights]
         return [
-            "bar = full.index(slot)",
+            "bar = full.index(stage)",
             f"mbarrier.expect(bar, {size})",
             *(f"load_block({block}, {place}, bar, {buffer})" for block, place, buffer in copies),
         ]
@@ -251,7 +258,7 @@ class HopperEmission(Emission):
             *self._tile_position_lines(),
             *(f"{name} = tl.zeros(({self.rows}, {columns}), tl.float32, {self._accumulator_layout(columns)})"
               for name, columns in zip(self.accumulators, self.columns, strict=True)),
-            *self._ordered([steps, *nested(self._step_lines())]),
+            *self._alternate([steps, *nested(self._step_lines())]),
             *epilogue,
         ]  # fmt: skip
         return [
@@ -260,15 +267,15 @@ class HopperEmission(Emission):
             *(["tma.store_wait(0)"] if self.result_descriptors else []),
         ]
 
-    def _ordered(self, steps: Sequence[str]) -> list[str]:
+    def _alternate(self, steps: Sequence[str]) -> list[str]:
         """The steps of a tile; a ping-pong warp group begins when the other one has begun all of its steps.
 
         Otherwise a buffer could be two phases behind, which the parity of its mbarrier does not tell from ready.
         """
         if not self.config.ping_pong:
             return list(steps)
-        begin = f"mbarrier.wait(turns.index(GROUP), (count // {2 * self._steps_per_tile} & 1) ^ (1 - GROUP))"
-        return [begin, *steps, "mbarrier.arrive(turns.index(1 - GROUP))"]
+        begin = f"mbarrier.wait(order.index(GROUP), (count // {2 * self._steps_per_tile} & 1) ^ (1 - GROUP))"
+        return [begin, *steps, "mbarrier.arrive(order.index(1 - GROUP))"]
 
     def _accumulator_layout(self, columns: int) -> str:
         """The layout of an accumulator of `columns` columns."""
@@ -292,20 +299,20 @@ class HopperEmission(Emission):
     def _wait_lines(self) -> list[str]:
         """Waits for the blocks of a step."""
         stages = self.config.stages
-        return [f"slot = count % {stages}", f"mbarrier.wait(full.index(slot), (count // {stages}) & 1)"]
+        return [f"stage = count % {stages}", f"mbarrier.wait(full.index(stage), (count // {stages}) & 1)"]
 
     def _step_lines(self) -> list[str]:
         """A step; the buffers of the step before are released when its products are done."""
         stages, sums = self.config.stages, ", ".join(self.accumulators)
         group = " + GROUP" if self.groups_per_tile > 1 else ""
         left, *rights = self._present_operands()
-        blocks = [f"{name}.index(slot){transposition(d, OPERAND_AXES[1])}" for name, d in rights]
+        blocks = [f"{name}.index(stage){transposition(d, OPERAND_AXES[1])}" for name, d in rights]
         # The precision of f32 is tf32, Triton's default.
         products = [f"{name} = warpgroup_mma(a, {block}, {name}, use_acc=k_at > 0, is_async=True)"
                     for name, block in zip(self.accumulators, blocks, strict=True)]  # fmt: skip
         return [
             *self._wait_lines(),
-            f"a = left.index(slot * {self.groups_per_tile}{group}){transposition(left[1], OPERAND_AXES[0])}",
+            f"a = left.index(stage * {self.groups_per_tile}{group}){transposition(left[1], OPERAND_AXES[0])}",
             *products,
             f"{sums} = warpgroup_mma_wait({len(self.accumulators)}, deps=({sums},))",
             f"mbarrier.arrive(empty.index(tl.maximum(count - 1, 0) % {stages}), pred=k_at > 0)",
@@ -333,7 +340,7 @@ class HopperEmission(Emission):
         self.result_descriptors[name] = descriptor
         buffer = self.last_buffer[kind] = (self.last_buffer.get(kind, -1) + 1) % count
         staging = f"{_buffer(*kind)}.index(GROUP * {count} + {buffer})"
-        self.writer.line(f"put({name}_block, {descriptor.positions}, {staging}, {value.name})")
+        self.writer.line(f"store_tile({name}_block, {descriptor.positions}, {staging}, {value.name})")
 
     def _operand_blocks(self) -> list[str]:
         """The names of the operands' descriptors."""
@@ -345,17 +352,91 @@ class HopperEmission(Emission):
         slices = {(d.tensor.element, d.dimensions[-1].axis.block): d for d in self.result_descriptors.values()}
         memory = [*((n, d, stages * (self.groups_per_tile if n == "left" else 1)) for n, d in operands.items()),
                   *((_buffer(*k), d, self.buffers[k] * self.groups) for k, d in slices.items())]  # fmt: skip
-        groups = [f"(sums, ({', '.join([*arguments, *shared, str(g)])}))" for g in range(self.groups)]
-        producer = f"(read, ({', '.join([*self._operand_blocks(), *shared])}))"
+        groups = [f"(consumer, ({', '.join([*arguments, *shared, str(g)])}))" for g in range(self.groups)]
+        producer = f"(producer, ({', '.join([*self._operand_blocks(), *shared])}))"
         return [
             *self._descriptors(),
             *(_allocation(*block) for block in memory),
             f"full, empty = barriers({stages}, 1), barriers({stages}, {self.groups_per_tile})",
-            *(["turns = barriers(2, 1)"] if self.config.ping_pong else []),
+            *(["order = barriers(2, 1)"] if self.config.ping_pong else []),
             "fence_async_shared()",
             *self._prologue_lines(),
             *warp_specialize(groups, producer, self.registers[0]),
         ]
+
+
+class HopperF32Emission(HopperEmission):
+    """Writes the kernel of an f32 product without tensor cores; the consumer warps share a tile and multiply by FMA.
+
+    The consumer warps use each number from shared memory 8 or 16 times, twice as often as the plain kernel, and load
+    16 bytes at a time without bank conflicts.
+    """
+
+    def _partition_tile(self) -> None:
+        rows, columns, warps = self.config.rows, self.config.columns, self.config.warps
+        self.groups_per_tile, self.groups, self.rows, self.columns = 1, 1, rows, [columns]
+        self.slice_columns, self.slices = columns, []
+        average = rows * columns // (64 * warps) + OTHER_REGISTERS
+        self.registers = 0, average
+        self.max_programs = gpu_target().sms * (gpu_target().sm_registers // (32 * average * 2 * warps))
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether TMA can read both operands."""
+        return None not in self.operands.values() and self.config.stages > 1 and not self.kernel.checks
+
+    def _accumulator_layout(self, columns: int) -> str:
+        """A thread loads 16 contiguous bytes of an operand at a time."""
+        warps = 2, self.config.warps // 2
+        operands = zip(self._present_operands(), "mn", strict=True)
+        contiguous = [axis_order(descriptor)[-1] == side for (_, descriptor), side in operands]
+        each = [
+            4 if is_contiguous else 8 // lanes for is_contiguous, lanes in zip(contiguous, WARP_SHAPE, strict=True)
+        ]
+        return f"tl.BlockedLayout({each}, {list(WARP_SHAPE)}, {list(warps)}, [1, 0])"
+
+    def _step_lines(self) -> list[str]:
+        """A step; its buffers are released once they have been loaded.
+
+        The fence orders these loads before the next TMA writes, which go through the asynchronous proxy.
+        """
+        layout = self._accumulator_layout(self.config.columns)
+        operands = zip("ab", self._present_operands(), OPERAND_AXES, strict=True)
+        loads = [
+            f"{name} = {memory}.index(stage){transposition(descriptor, sides)}"
+            f".load(tl.DotOperandLayout({number}, {layout}, 0))"
+            for number, (name, (memory, descriptor), sides) in enumerate(operands)
+        ]
+        return [
+            *self._wait_lines(),
+            *loads,
+            "acc0 = tl.dot_fma(a, b, acc0)",
+            "fence_async_shared()",
+            "mbarrier.arrive(empty.index(stage))",
+            "count += 1",
+        ]
+
+    def _epilogue_lines(self) -> list[str]:
+        self._select_part(0, self.config.columns)
+        self.writer.open(TILE_AXES)
+        for axis in "bmn":
+            self.tile.place(self._axis(axis))
+        self._epilogue_slice("acc0")
+        return [str(line) for line in self.writer.scopes.pop().lines]
+
+    _store = Emission._store
+
+
+def hopper_form(product: Contraction) -> dict[str, Source]:
+    """The form of a product for Hopper, by its architecture, where it is expected to be the fastest."""
+    emission = _emission(product) if len(product.terms) == 1 else None
+    return {HOPPER: emission.emit()} if emission is not None and emission.is_possible else {}
+
+
+def _emission(product: Contraction) -> HopperEmission | None:
+    config = warp_specialized_config(product.problem)
+    emission = HopperEmission if product.problem.uses_tensor_cores else HopperF32Emission
+    return None if config is None else emission(product, config)
 
 
 def _accumulator_columns(columns: int) -> list[int]:

@@ -19,11 +19,11 @@ from oneflow.lowering.triton.codegen.kernel import TYPES, Tensor, bytes_of
 from oneflow.lowering.triton.codegen.loop_nest import INNER, LoopNest
 from oneflow.lowering.triton.codegen.prelude import definitions
 from oneflow.lowering.triton.codegen.reduction import Fold
-from oneflow.lowering.triton.codegen.symbolic_sizes import Size
-from oneflow.lowering.triton.codegen.tile import Axis, LinearForm, Tile
-from oneflow.lowering.triton.codegen.writer import Axes, Value
+from oneflow.lowering.triton.codegen.tile import Axis, LinearForm, Offset, Tile
+from oneflow.lowering.triton.codegen.writer import NONE, Value
 from oneflow.lowering.triton.source import GLUON, PROGRAM_NUMBER, Source, nested
-from oneflow.lowering.triton.templates.gluon import ARCH
+from oneflow.lowering.triton.symbolic_sizes import Size
+from oneflow.lowering.triton.templates.warp_specialization import HOPPER
 
 #: The bytes that a thread copies at once, and the granularity of the number of registers of a thread.
 VECTOR_BYTES, REGISTER_STEP = 16, 8
@@ -39,12 +39,12 @@ load_elements = async_copy.async_load if hasattr(async_copy, "async_load") else 
 """
 
 
-def special(nest: LoopNest) -> dict[str, Source]:
+def hopper_form(nest: LoopNest) -> dict[str, Source]:
     """The form for Hopper by its architecture, empty where rows are short or the nest is not supported."""
     if not _is_supported(nest):
         return {}
     try:
-        return {ARCH: SharedRows(nest.kernel, nest.kernel.structure()).emit()}
+        return {HOPPER: SharedRows(nest.kernel, nest.kernel.structure()).emit()}
     except Unsupported:
         return {}
 
@@ -64,27 +64,29 @@ def _is_supported(nest: LoopNest) -> bool:
 class RowBuffer:
     """A shared-memory buffer for the row of a tensor.
 
-    `form` and `offset` are the offsets of the row's elements in the tensor, as a linear form and as text. `mask` is
-    the text of the mask of elements that exist, empty where all do.
+    `offset` is the offset of the row's elements in the tensor. `mask` is the text of the mask of elements that exist,
+    empty where all do.
     """
 
     name: str
     tensor: Tensor
-    form: LinearForm
-    offset: str
-    mask: str
+    offset: Offset
+    mask: str = ""
+
+    @property
+    def source(self) -> tuple[Tensor, LinearForm | None]:
+        """The tensor, and the form of its offset: what the buffer is a copy of."""
+        return self.tensor, self.offset.form
 
 
 @dataclass
 class Rows(Tile):
     """Blocks of a row. Rows that the first sweep reads get a buffer in shared memory as long as they fit.
 
-    `unbuffered` are the other rows, with the number of the sweep that reads each. `forms_by_offset` has the linear
-    form of each offset by its text.
+    `unbuffered` are the other rows, with the number of the sweep that reads each.
     """
 
     buffers: list[RowBuffer] = field(default_factory=list)
-    forms_by_offset: dict[str, LinearForm] = field(default_factory=dict)
     is_first: bool = True
     sweep: int = 0
     unbuffered: list[tuple[Tensor, LinearForm, int]] = field(default_factory=list)
@@ -93,31 +95,25 @@ class Rows(Tile):
         """The positions within a block along an axis, in the layout of threads."""
         return f"tl.arange(0, {axis.block}, layout=THREADS)"
 
-    def offset(self, form: LinearForm) -> tuple[str, Axes]:
-        """The text of an offset, and the axes along which it varies; the form is recorded for `load`."""
-        text, axes = super().offset(form)
-        self.forms_by_offset[text] = form
-        return text, axes
-
-    def load(self, tensor: Tensor, offset: str, axes: Axes, other: str = "0") -> Value:
+    def load(self, tensor: Tensor, offset: Offset, other: str = "0") -> Value:
         """The element at an offset."""
-        form = self.forms_by_offset.get(offset)
-        buffer = next((r for r in self.buffers if (r.tensor, r.form) == (tensor, form)), None)
-        if buffer is None and form is not None and self._is_row(form):
-            buffer = self._buffer(tensor, form, offset, self.mask(axes) or "")
+        buffer = next((r for r in self.buffers if r.source == (tensor, offset.form)), None)
+        if buffer is None and offset.form is not None and self._is_row(offset.form):
+            buffer = self._buffer(tensor, offset.form, offset)
         if buffer is None:
-            return super().load(tensor, offset, axes, other)
+            return super().load(tensor, offset, other)
         text = f"{buffer.name}.index(r_at // {self.axes[-1].block}).load(THREADS)"
-        return self.writer.define(f"{text} != 0" if tensor.element == "i1" else text, tensor.element, axes)
+        return self.writer.define(f"{text} != 0" if tensor.element == "i1" else text, tensor.element, offset.axes)
 
-    def _buffer(self, tensor: Tensor, form: LinearForm, offset: str, mask: str) -> RowBuffer | None:
+    def _buffer(self, tensor: Tensor, form: LinearForm, offset: Offset) -> RowBuffer | None:
         """The buffer for a row; None where the row does not fit and only one sweep reads it.
 
         Raises:
             Unsupported: the row does not fit and another sweep reads it as well.
         """
         if self.is_first and self._fits(tensor, form):
-            self.buffers.append(RowBuffer(f"row_buffer{len(self.buffers)}", tensor, form, offset, mask))
+            name, mask = f"row_buffer{len(self.buffers)}", self.mask(offset.axes) or ""
+            self.buffers.append(RowBuffer(name, tensor, offset, mask))
             return self.buffers[-1]
         sweep = next((n for t, f, n in self.unbuffered if (t, f) == (tensor, form)), self.sweep)
         if sweep != self.sweep:
@@ -140,7 +136,7 @@ class Rows(Tile):
         is_aligned = steps and all(
             (s.static or 1) * width % VECTOR_BYTES == 0 for s in (*steps, form.constant) if s.terms
         )
-        needed = self.buffer_bytes([*self.buffers, RowBuffer("", tensor, form, "", "")])
+        needed = self.buffer_bytes([*self.buffers, RowBuffer("", tensor, Offset("", NONE, form))])
         target = gpu_target()
         programs = target.kernels.shared_rows.min_programs_per_sm
         available = target.block_shared_bytes // programs - target.reserved_shared_bytes
@@ -148,7 +144,7 @@ class Rows(Tile):
 
     def buffer_bytes(self, buffers: Iterable[RowBuffer]) -> int:
         """The bytes of buffers."""
-        elements = int(tile_count(self.axes[-1])) * self.axes[-1].block
+        elements = (tile_count(self.axes[-1]).static or 0) * self.axes[-1].block
         return sum(elements * bytes_of(buffer.tensor.element) for buffer in buffers)
 
     def broadcast(self, value: Value) -> Value:
@@ -214,7 +210,7 @@ class SharedRows(LoopNest):
         layout = "tl.SwizzledSharedLayout(1, 1, 1, [0])"
         kinds = [TYPES[r.tensor.element] if r.tensor.element != "i1" else "int8" for r in buffers]
         copies = [
-            f"load_elements({r.name}.index(r_at // {self.row.block}), {r.tensor.name} + {r.offset}"
+            f"load_elements({r.name}.index(r_at // {self.row.block}), {r.tensor.name} + {r.offset.expression}"
             f"{f', mask={r.mask}' if r.mask else ''})" for r in buffers
         ]  # fmt: skip
         return [

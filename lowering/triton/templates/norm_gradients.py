@@ -15,8 +15,8 @@ from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.triton.codegen.emission import origins
 from oneflow.lowering.triton.codegen.kernel import TYPES, Tensor, bytes_of
 from oneflow.lowering.triton.codegen.prelude import definitions, preamble
-from oneflow.lowering.triton.codegen.symbolic_sizes import power_of_two
 from oneflow.lowering.triton.source import PROGRAM_NUMBER, Source, Statement, TileLoop
+from oneflow.lowering.triton.symbolic_sizes import TileCount, power_of_two
 from oneflow.lowering.triton.templates.outline_templates import (
     Template,
     TemplateInstance,
@@ -110,16 +110,14 @@ def _emit(instance: TemplateInstance, norm: Norm) -> Source:
     accumulators = {name: variable for name, variable in ACCUMULATORS.items() if name in tensors}
     tile = [
         f"rows = at + tl.arange(0, {rows})[:, None]",
-        f"place = rows.to(tl.int64) * {length} + columns",
+        f"offsets = rows.to(tl.int64) * {length} + columns",
         *step.lines(),
     ]
     body: list[Statement] = [
         f"columns = tl.arange(0, {block})[None, :]",
         *([f"weight = {step.load(norm.weight, 'columns', column_mask)}"] if norm.weight in tensors else []),
         *(f"{name} = tl.full(({rows}, {block}), 0.0, tl.float32)" for name in accumulators.values()),
-        TileLoop(
-            "at", f"{PROGRAM_NUMBER} * {rows}", str(count), programs * rows, f"num_stages={stages}", tuple(tile)
-        ),
+        TileLoop("at", TileCount.of(count), programs, tuple(tile), rows, stages=stages),
         f"target = {PROGRAM_NUMBER} * {length} + columns",
         *(
             f"tl.store({tensors[name].name} + target, tl.sum({variable}, 0)[None, :]{_arguments(column_mask)})"
@@ -128,7 +126,7 @@ def _emit(instance: TemplateInstance, norm: Norm) -> Source:
     ]
     kernel = instance.kernel
     return Source(
-        kernel.name, tuple(kernel.parameters), str(programs), tuple(body), division.warps,
+        kernel.name, tuple(kernel.parameters), TileCount.of(programs), tuple(body), division.warps,
         origins=origins([kernel.func]), preamble=preamble(step.calls), functions=definitions(step.calls),
     )  # fmt: skip
 
@@ -156,44 +154,44 @@ class _Step:
         """The lines of a step: dx of the rows, and the updates of the accumulators."""
         tensors, length = self.instance.tensors, self.length
         element = TYPES[tensors["x"].element]
-        shift = f" - shift / {length}" if self._centred else ""
-        addend = f" + {self.load(ADDEND, 'place', self._mask)}" if ADDEND in tensors else ""
-        terms = {"beta": "dy", "scale": "dy * normal", "dx_sums": _masked("dx", self.row_mask)}
+        mean_term = f" - wdy_sum / {length}" if self._centred else ""
+        addend = f" + {self.load(ADDEND, 'offsets', self._mask)}" if ADDEND in tensors else ""
+        terms = {"beta": "dy", "scale": "dy * xhat", "dx_sums": _masked("dx", self.row_mask)}
         return [
-            f"dy = {self.load('dy', 'place', self._mask)}",
-            f"x = {self.load('x', 'place', self._mask)}",
-            "slope = dy * weight" if self.norm.weight in tensors else "slope = dy",
+            f"dy = {self.load('dy', 'offsets', self._mask)}",
+            f"x = {self.load('x', 'offsets', self._mask)}",
+            "wdy = dy * weight" if self.norm.weight in tensors else "wdy = dy",
             *(self._recomputed_statistics() if "epsilon" in self.instance.attributes else self._loaded_statistics()),
-            f"dx = (slope{shift} - normal * (along / {length})) * inverse{addend}",
-            f"tl.store({tensors['dx'].name} + place, dx.to(tl.{element}){_arguments(self._mask)})",
+            f"dx = (wdy{mean_term} - xhat * (wdy_xhat_sum / {length})) * rstd{addend}",
+            f"tl.store({tensors['dx'].name} + offsets, dx.to(tl.{element}){_arguments(self._mask)})",
             *(f"{ACCUMULATORS[name]} += {value}" for name, value in terms.items() if name in tensors),
         ]
 
     def _recomputed_statistics(self) -> list[str]:
-        """Computes the statistics of the rows together with the sums of `slope`: the reductions dominate the time."""
+        """Computes the statistics of the rows together with the sums of `wdy`: the reductions dominate the time."""
         length, epsilon = self.length, self.instance.attributes["epsilon"]
         centring = [
-            f"mean, shift = {self._sums('x', 'slope')}",
+            f"mean, wdy_sum = {self._sums('x', 'wdy')}",
             f"x = {_masked(f'x - mean / {length}', self.column_mask)}",
         ]
         return [
             *(centring if self._centred else []),
-            f"square, along = {self._sums('x * x', 'slope * x')}",
-            f"inverse = 1.0 / tl.sqrt(square / {length} + {epsilon!r})",
-            f"normal = {_masked('x * inverse', self.row_mask)}",
-            "along = along * inverse",
+            f"square, wdy_xhat_sum = {self._sums('x * x', 'wdy * x')}",
+            f"rstd = 1.0 / tl.sqrt(square / {length} + {epsilon!r})",
+            f"xhat = {_masked('x * rstd', self.row_mask)}",
+            "wdy_xhat_sum = wdy_xhat_sum * rstd",
         ]
 
     def _loaded_statistics(self) -> list[str]:
-        """Loads the statistics of the rows, and computes the sums of `slope`."""
+        """Loads the statistics of the rows, and computes the sums of `wdy`."""
         *mean, inverse = (self.load(n, "rows", self.row_mask) for n in self.norm.statistics)
         return [
             *(f"x = x - {m}" for m in mean),
-            f"inverse = {inverse}",
-            "normal = x * inverse",
-            f"shift, along = {self._sums('slope', 'slope * normal')}"
+            f"rstd = {inverse}",
+            "xhat = x * rstd",
+            f"wdy_sum, wdy_xhat_sum = {self._sums('wdy', 'wdy * xhat')}"
             if mean
-            else f"along = {self._sums('slope * normal')}",
+            else f"wdy_xhat_sum = {self._sums('wdy * xhat')}",
         ]
 
     def _sums(self, *values: str) -> str:

@@ -33,14 +33,14 @@ def lowered():
 
 def test_every_kernel_is_announced_as_it_is(lowered):
     program, heard, _ = lowered
-    assert {s.meaning for s in program.sources.values()} <= {s.meaning for _, s in heard}
+    assert {s.binary_key for s in program.sources.values()} <= {s.binary_key for _, s in heard}
 
 
 def test_what_templates_write_is_known_when_they_are_outlined(lowered):
     program, heard, passes = lowered
-    first = {source.meaning for done, source in heard if passes[done] == "oneflow-outline-templates"}
+    first = {source.binary_key for done, source in heard if passes[done] == "oneflow-outline-templates"}
     attention = [s for name, s in program.sources.items() if name.startswith("oneflow_attention")]
-    assert attention and first == {s.meaning for s in attention}
+    assert attention and first == {s.binary_key for s in attention}
 
 
 def test_nobody_is_told_after_the_block(lowered):

@@ -5,7 +5,7 @@ import threading
 import numpy as np
 import pytest
 
-from oneflow.lowering.triton.templates.gluon import IMPORTS
+from oneflow.lowering.triton.templates.warp_specialization import IMPORTS
 from oneflow.testing import gluon_interpreter
 from oneflow.testing.gluon_interpreter import Barrier, interpret_gluon
 

@@ -115,7 +115,7 @@ def test_blocks_of_loop_nests_follow_the_target(change_gpu):
     """4096 elements are 4 blocks of 1024 elements, or 16 blocks of 256."""
     change_gpu(blocks={"pointwise": 256})
     (source,) = lower(ADDITION).sources.values()
-    assert source.grid == "16" and source.warps == 1
+    assert source.grid.static == 16 and source.warps == 1
 
 
 def test_overrides_replace_the_choice_of_the_model(change_gpu):

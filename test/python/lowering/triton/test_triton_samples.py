@@ -49,7 +49,7 @@ def kernels():
     for sample, dtype in COMPILED:
         call = make_call(sample, sample.arrays(dtype), sample.attributes(dtype), REGISTRY)
         for source in lower_call(call, context=context).sources.values():
-            if source.grid != "0":
+            if source.grid.static != 0:
                 found.setdefault((re.sub(r"\d+", "#", source.text), source.parameters[0][1]), source)
     return list(found.values())
 

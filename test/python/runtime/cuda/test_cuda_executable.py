@@ -18,7 +18,8 @@ from oneflow.dialect.record import REGISTRY
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.lowering.targets.choice import gpu_target_named, using_gpu
 from oneflow.lowering.triton.codegen.prelude import preamble
-from oneflow.lowering.triton.source import Source
+from oneflow.lowering.triton.source import Parameter, Source
+from oneflow.lowering.triton.symbolic_sizes import TileCount
 from oneflow.runtime import dlpack
 from oneflow.runtime.arguments import ArgumentError
 from oneflow.runtime.cuda import compiler, driver, executable, launches, steps
@@ -767,8 +768,8 @@ tl.store(out + rows * 128 + columns, total)
 
 
 def test_stages_are_as_many_as_there_is_memory_for():
-    parameters = (("a", "*fp16"), ("b", "*fp16"), ("out", "*fp32"))
-    source = Source("deep", parameters, "1", tuple(DEEP.splitlines()), 8, 9, preamble=preamble(()))
+    parameters = tuple(Parameter(n, kind) for n, kind in (("a", "*fp16"), ("b", "*fp16"), ("out", "*fp32")))
+    source = Source("deep", parameters, TileCount.of(1), tuple(DEEP.splitlines()), 8, 9, preamble=preamble(()))
     many, few = compile_source(source), compile_source(source, "sm_80")
     assert 150_000 < few.shared <= 166_912 < many.shared <= 232_448
     small = replace(gpu_target_named("sm_90"), block_shared_bytes=1000)

@@ -11,6 +11,7 @@ from oneflow.dialect.record import REGISTRY
 from oneflow.lowering.pipelines import pipeline_between
 from oneflow.lowering.triton.early_compilation import announce
 from oneflow.lowering.triton.launch.program import read_program
+from oneflow.lowering.triton.symbolic_sizes import TileCount
 from oneflow.passes.pipeline import Pipeline
 from oneflow.runtime import native
 from oneflow.runtime.cuda import kernel_cache
@@ -86,7 +87,7 @@ def test_workers_start_with_announced_kernels(program, tmp_path, monkeypatch):
     kernel_cache.compile_all(replace(program, sources={sources[0].name: sources[0]}), "sm_90")
     with CompileWorkers("sm_90") as some, kernel_cache.warming_up(some, MIN_WORKERS * OPERATIONS_PER_WORKER):
         monkeypatch.setattr(some, "compile", lambda s: begun.append(s) or compile_source(s))
-        for source in (*sources, replace(sources[1], name="nothing", grid="0")):
+        for source in (*sources, replace(sources[1], name="nothing", grid=TileCount.of(0))):
             announce(source)
         made = kernel_cache.compile_all(program, "sm_90", workers=some)
     assert sorted(s.name for s in begun) == sorted(s.name for s in sources[1:])

@@ -1,7 +1,8 @@
 """Packed 16-bit integers in PTX, which an assembler gets wrong."""
 
 from oneflow.lowering.triton.codegen.prelude import preamble
-from oneflow.lowering.triton.source import Source
+from oneflow.lowering.triton.source import Parameter, Source
+from oneflow.lowering.triton.symbolic_sizes import TileCount
 from oneflow.runtime.cuda.compiler import compile_source
 from oneflow.runtime.cuda.ptx import split_packed_halves
 
@@ -42,8 +43,8 @@ def test_halves_are_computed_by_themselves():
 
 
 def test_kernels_have_no_packed_integers():
-    parameters, body = (("p0", "*bf16"), ("p1", "*bf16")), tuple(CLAMPED.splitlines())
-    source = Source("clamped", parameters, "1", body, preamble=preamble(()))
+    parameters, body = (Parameter("p0", "*bf16"), Parameter("p1", "*bf16")), tuple(CLAMPED.splitlines())
+    source = Source("clamped", parameters, TileCount.of(1), body, preamble=preamble(()))
     binary = compile_source(source)
     assert "16x2" not in binary.ptx.replace("bf16x2", "").replace("f16x2", "")
     assert binary.cubin

@@ -8,7 +8,8 @@ import oneflow as flow
 from oneflow.lowering.targets.gpu import HOPPER_TILES
 from oneflow.lowering.triton.codegen.prelude import preamble
 from oneflow.lowering.triton.cost.matmul_configurations import configs_of
-from oneflow.lowering.triton.source import Source, TensorDescriptor
+from oneflow.lowering.triton.source import Parameter, Source, TensorDescriptor
+from oneflow.lowering.triton.symbolic_sizes import TileCount
 from oneflow.runtime.cuda import driver
 from oneflow.runtime.cuda.array import CudaArray
 from oneflow.runtime.cuda.compiler import compile_source
@@ -18,7 +19,7 @@ from oneflow.testing.host_cuda import host_cuda
 TMA_CONFIGS = configs_of(HOPPER_TILES.tma)
 
 SOURCE = Source(
-    "copy", (("n", "i32"), ("p0", "*bf16"), ("p1", "*bf16")), "1",
+    "copy", (Parameter("n", "i32"), Parameter("p0", "*bf16"), Parameter("p1", "*bf16")), TileCount.of(1),
     (
         TensorDescriptor("block1", "p0", 768, (96, 128), (256, 1), (64, 64)),
         "block2 = tl.make_tensor_descriptor(p1, [n, 128], [128, 1], [64, 64])",

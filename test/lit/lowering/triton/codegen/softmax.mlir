@@ -10,7 +10,7 @@
 // CHECK: func.func private @main_kernel_0(tensor<8x16xf32>, tensor<16xf32>, tensor<8x16xf32>) -> tensor<8x16xf32>
 // CHECK-SAME: oneflow.kernel = "row"
 // CHECK-SAME: oneflow.triton = {
-// CHECK-SAME: grid = "1"
+// CHECK-SAME: grid = 1 : i64
 // CHECK: func.func @main
 // CHECK-SAME: oneflow.plan =
 // CHECK: call @main_kernel_0

@@ -132,5 +132,7 @@ def test_epilogues_divide_without_branches():
 
     program = program_of(function, [(4096, 1024), (1024, 4096)], flow.bfloat16)
     (source,) = program.sources.values()
-    assert all("= quotient(" in s.text and "= tl.div_rn(" not in s.text for s in (source, *source.special.values()))
+    assert all(
+        "= quotient(" in s.text and "= tl.div_rn(" not in s.text for s in (source, *source.specializations.values())
+    )
     assert "div.rn" not in compile_source(source).ptx

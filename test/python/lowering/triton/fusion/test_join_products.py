@@ -144,4 +144,4 @@ def test_terms_without_split_k_have_none_in_a_sum():
     """A product of this depth would be split but for its warp-specialized form, which a sum of products lacks."""
     arrays = [np.empty(shape, np.float16) for shape in [(768, 12288), (12288, 3072)] * 2]
     program = lowered(lambda a, b, c, d: a @ b + c @ d, arrays, flow.float16)
-    assert [(s.text.count("tl.dot("), bool(s.special)) for s in program.sources.values()] == [(1, False)]
+    assert [(s.text.count("tl.dot("), bool(s.specializations)) for s in program.sources.values()] == [(1, False)]

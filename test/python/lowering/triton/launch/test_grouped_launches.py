@@ -12,7 +12,8 @@ from oneflow.lowering.targets.gpu import HOPPER_TILES
 from oneflow.lowering.triton.cost.matmul_configurations import Product, configs_of, grouped_launch_sizes
 from oneflow.lowering.triton.launch import grouped_launches
 from oneflow.lowering.triton.launch.grouped_launches import grouped
-from oneflow.lowering.triton.source import Source
+from oneflow.lowering.triton.source import Parameter, Source
+from oneflow.lowering.triton.symbolic_sizes import TileCount
 from oneflow.runtime.cuda.compiler import compile_source
 from oneflow.testing.triton_interpreter import interpret_program
 
@@ -50,15 +51,15 @@ def test_updates_are_one_launch(count):
 @pytest.mark.parametrize(
     ("kind", "grids"),
     [
-        ("tensor<768x768xf32>", {"main_kernel_0_x26": "14976", "main_kernel_0_x4": "2304"}),
-        ("tensor<3072x768xf32>", {"main_kernel_0_x13": "29952", "main_kernel_0_x4": "9216"}),
-        ("tensor<3072x3072xf32>", {"main_kernel_0": "9216"}),
+        ("tensor<768x768xf32>", {"main_kernel_0_x26": 14976, "main_kernel_0_x4": 2304}),
+        ("tensor<3072x768xf32>", {"main_kernel_0_x13": 29952, "main_kernel_0_x4": 9216}),
+        ("tensor<3072x3072xf32>", {"main_kernel_0": 9216}),
     ],
 )
 def test_larger_updates_are_grouped_in_smaller_numbers(kind, grids):
     """Of 3 parameters each: 26 are as many as 80 parameters allow. Those of 9216 programs fill the device alone."""
     program = lower(updates(30, kind=kind))
-    assert {name: source.grid for name, source in program.sources.items()} == grids
+    assert {name: source.grid.static for name, source in program.sources.items()} == grids
 
 
 def test_operations_are_not_looked_through_for_each_kernel(monkeypatch):
@@ -89,7 +90,7 @@ def test_operations_are_not_looked_through_for_each_kernel(monkeypatch):
 
 def test_grouped_sources_have_few_branches():
     """Triton copies all names of a function at each `if` of the function."""
-    source = Source("one", (("p0", "*fp32"), ("p1", "*fp32")), "1", ())
+    source = Source("one", (Parameter("p0", "*fp32"), Parameter("p1", "*fp32")), TileCount.of(1), ())
     functions = grouped(source, "many", 1, 196).text.split("@triton.jit\n")
     copied = [f.count(" if ") * f.split(":\n")[0].count(",") for f in functions]
     assert sum(copied) < 196 * 392 / 10
@@ -172,8 +173,8 @@ def test_products_that_leave_processors_idle_are_one_launch(count, shape):
 def test_grouped_gradients_of_equal_weights_fill_the_device():
     """12 products of 72 tiles on 132 SMs are launches of 7 and 5, which take 4 and 3 rounds instead of 7 and 5."""
     program = lower(products(12, (768, 3072, 8192)))
-    assert {n: s.grid for n, s in program.sources.items()} == {
-        "main_kernel_0_x7": "132", "main_kernel_0_x5": "132"
+    assert {n: s.grid.static for n, s in program.sources.items()} == {
+        "main_kernel_0_x7": 132, "main_kernel_0_x5": 132
     }  # fmt: skip
     for count in (7, 5):
         assert f"range(tl.program_id(0), {count * 72}, 132" in program.sources[f"main_kernel_0_x{count}"].text
@@ -192,8 +193,8 @@ def test_each_tile_takes_the_descriptors_and_pointers_of_its_product(stays, chan
 
     program = lower(str(flow.trace(function, *(flow.TensorSpec(a.shape, flow.float16) for a in arrays))))
     (source,) = program.sources.values()
-    assert source.grid == ("132" if stays else str(3 * 2 * 3)) and source.text.count("make_tensor_descriptor") >= 6
-    assert ("if which >= 2:" in source.text) == stays
+    assert source.grid.static == (132 if stays else 3 * 2 * 3) and source.text.count("make_tensor_descriptor") >= 6
+    assert ("if call_index >= 2:" in source.text) == stays
     x, *given = (a.astype(np.float64) for a in arrays)
     for number, got in enumerate(interpret_program(program, *arrays)):
         np.testing.assert_allclose(got.astype(np.float64), x @ given[number].T + given[3 + number], 1e-2, 2e-2)

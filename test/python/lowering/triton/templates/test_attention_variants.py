@@ -155,7 +155,7 @@ def test_blocks_of_more_queries_for_wide_heads(causal):
 
     programs = lowered(), lowered(block_shared_bytes=163 << 10)
     tall, low = (source for program in programs for source in program.sources.values())
-    assert [(s.grid, s.warps, s.stages) for s in (tall, low)] == [("2", 8, 2), ("3", 4, 2)]
+    assert [(s.grid.static, s.warps, s.stages) for s in (tall, low)] == [(2, 8, 2), (3, 4, 2)]
     if causal:
         binary = compile_source(tall)
         assert binary.shared <= gpu_target().block_shared_bytes and not spilled(assembled(binary.ptx))

@@ -128,7 +128,7 @@ def test_it_compiles_without_serialized_products(call):
 
 def check_compiled(source, maps, own=0):
     """Checks the assembler's report on a Gluon kernel with `maps` descriptors of the host and `own` of the kernel."""
-    assert "gl.warp_specialize" in source.text and 0 < int(source.grid) <= 132
+    assert "gl.warp_specialize" in source.text and 0 < source.grid.static <= 132
     binary = compile_source(source)
     assert binary.cubin[:4] == b"\x7fELF" and binary.shared <= 232448
     assert len(binary.maps) == maps and binary.scratch == 128 * own
@@ -166,7 +166,7 @@ def spilled(told):
 )
 def test_others_have_the_plain_form_alone(call):
     program = call()
-    assert not program.sources[NAME].special and program.on("sm_90").sources == program.sources
+    assert not program.sources[NAME].specializations and program.on("sm_90").sources == program.sources
 
 
 @pytest.mark.parametrize(
@@ -180,13 +180,13 @@ def test_others_have_the_plain_form_alone(call):
     ids=str,
 )
 def test_the_form_needs_tiles_for_all_sms(call, special):
-    assert bool(lower(*call).sources[NAME].special) == special
+    assert bool(lower(*call).sources[NAME].specializations) == special
 
 
 @pytest.mark.parametrize(("length", "is_causal", "groups"), [(1024, True, 2), (4096, True, 3), (1024, False, 3)])
 def test_short_causal_sequences_have_smaller_tiles(length, is_causal, groups):
     source = lower(4, 16, 16, length, length, 64, 64, is_causal).on("sm_90").sources[NAME]
-    assert source.text.count("(attend, ") == groups
+    assert source.text.count("(consumer, ") == groups
 
 
 def test_the_next_queries_are_prefetched(program):
@@ -253,7 +253,7 @@ def test_the_installed_triton_takes_the_forms_in_gluon(program):
 def test_it_is_cached_on_disk(program):
     source = program.sources[NAME]
     assert Source.from_dict(json.loads(json.dumps(source.to_dict()))) == source
-    assert "special" not in dataclasses.replace(source, special={}).to_dict()
+    assert "specializations" not in dataclasses.replace(source, specializations={}).to_dict()
 
 
 @pytest.mark.parametrize("is_causal", [True, False])
@@ -333,7 +333,7 @@ def test_gradients_of_masked_blocks_have_loops_of_their_own(name):
 def test_some_gradients_have_the_plain_form_alone(call, by_key, by_query):
     """The query kernel has the form also where there are few blocks of keys, or keys without a query."""
     sources = lower_gradients(*call).sources
-    found = {len(s.parameters): bool(s.special) for n, s in sources.items() if n in GRADIENTS}
+    found = {len(s.parameters): bool(s.specializations) for n, s in sources.items() if n in GRADIENTS}
     plain = {len(s.parameters) for n, s in sources.items() if n in GRADIENTS}
     assert found == {max(plain): by_key, min(plain): by_query}
 

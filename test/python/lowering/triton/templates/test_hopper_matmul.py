@@ -73,8 +73,8 @@ def test_candidates_are_distinct(arch, count):
 
 
 def test_sums_of_products_have_none():
-    assert lower(CALLS["plain"][0], *CALLS["plain"][1:]).special
-    assert not lower(lambda a, b, c, d: a @ b + c @ d, *[(8192, 3072), (3072, 768)] * 2).special
+    assert lower(CALLS["plain"][0], *CALLS["plain"][1:]).specializations
+    assert not lower(lambda a, b, c, d: a @ b + c @ d, *[(8192, 3072), (3072, 768)] * 2).specializations
 
 
 #: Rows, columns and depth of products that end within tiles, and within a step.
@@ -133,7 +133,7 @@ COMPILED = [(call, c) for c in HOPPER_CONFIGS for call in CALLS
 @pytest.mark.parametrize(("call", "config"), COMPILED, ids=lambda x: x if isinstance(x, str) else named(x))
 def test_every_configuration_compiles_without_serialized_products(call, config, change_gpu):
     change_gpu(overrides={"warp_specialized": config})
-    source = lower(*CALLS[call]).special["sm_90"]
+    source = lower(*CALLS[call]).specializations["sm_90"]
     assert source.text.count("    (sums, (") == config.rows // 64
     binary = compile_source(source)
     assert binary.shared <= 232448 and binary.scratch == 0 and len(binary.maps) == source.text.count("_descriptor(")
@@ -145,7 +145,7 @@ def test_every_configuration_compiles_without_serialized_products(call, config, 
 @pytest.mark.parametrize("call", ["plain", "two results", "gelu"])
 def test_consecutive_slices_are_stored_from_different_buffers(call, config, change_gpu):
     change_gpu(overrides={"warp_specialized": config})
-    text = lower(*CALLS[call]).special["sm_90"].text
+    text = lower(*CALLS[call]).specializations["sm_90"].text
     buffers = re.findall(r"^ +put\(.*, (buffer_\w+\.index\([^)]*\)), \w+\)$", text, re.M)
     width = 32 if config.ping_pong and call != "gelu" else 64
     assert len(buffers) == -(-config.columns // width) * (2 if call == "two results" else 1)
@@ -156,7 +156,7 @@ def test_consecutive_slices_are_stored_from_different_buffers(call, config, chan
 def test_rows_that_end_within_a_tile_are_masked(change_gpu):
     """The last tile of 192 rows has a warp group beyond the 8192 rows."""
     change_gpu(overrides={"warp_specialized": HOPPER_CONFIGS[0]})
-    text = lower(*CALLS["residual"]).special["sm_90"].text
+    text = lower(*CALLS["residual"]).specializations["sm_90"].text
     assert "192" in text and "in_m" in text and "in_n" not in text
 
 
@@ -192,7 +192,9 @@ def test_no_split_k_where_the_product_has_the_form(function, launches):
     """The warp-specialized kernel is as fast without split-K, but needs row-major results."""
     program = program_of(function, [(768, 12288), (12288, 3072)], flow.bfloat16)
     assert program.plan.count("run.launch") == launches
-    assert [bool(source.special) for source in program.sources.values()] == ([True] if launches == 1 else [False] * 2)
+    assert [bool(source.specializations) for source in program.sources.values()] == (
+        [True] if launches == 1 else [False] * 2
+    )
 
 
 def test_ping_pong_for_heavy_epilogues():
@@ -222,4 +224,4 @@ def test_very_heavy_epilogues_have_several_programs_per_sm():
     ids=["transposed", "batched", "odd"],
 )
 def test_others_have_the_plain_form_alone(function, shapes):
-    assert not lower(function, *shapes).special
+    assert not lower(function, *shapes).specializations

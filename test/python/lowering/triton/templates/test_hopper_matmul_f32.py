@@ -81,7 +81,7 @@ def test_every_configuration_compiles_and_loads_16_bytes(form, config, change_gp
     assert len(loads) >= 16 and {x for x in loads if "v4" not in x} <= {"ld.shared.b8"}
     given_back = re.findall(r"fence\.proxy|bar\.sync|mbarrier\.arrive", binary.ptx.rpartition("ld.shared.v4")[2])
     assert given_back[:3] == ["fence.proxy", "bar.sync", "mbarrier.arrive"]
-    programs = int(source.grid)
+    programs = source.grid.static
     assert programs * binary.shared <= 233472 and programs * source.registers * 32 * 2 * source.warps <= 65536
 
 
@@ -106,7 +106,7 @@ def test_others_have_the_plain_form_alone():
     """Odd rows, batches, and products whose f32 operands are split into tf32."""
     for shapes in [((4096, 4095), (4095, 4096)), ((3, 4096, 4096), (3, 4096, 4096))]:
         (source,) = program_of(lambda a, b: a @ b, shapes, flow.float32).sources.values()
-        assert not source.special
+        assert not source.specializations
     kinds = "tensor<4096x4096xf32>"
     text = f"""module attributes {{oneflow.precision = "PRECISION"}} {{
       func.func @main(%a: {kinds}, %b: {kinds}) -> {kinds} {{
@@ -114,5 +114,5 @@ def test_others_have_the_plain_form_alone():
         return %0 : {kinds}
       }}
     }}"""
-    found = [lower(text.replace("PRECISION", p)).sources["main_kernel_0"].special for p in ("ieee", "tf32x3")]
+    found = [lower(text.replace("PRECISION", p)).sources["main_kernel_0"].specializations for p in ("ieee", "tf32x3")]
     assert [bool(forms) for forms in found] == [True, False]

@@ -107,7 +107,7 @@ def test_tensor_cores_multiply(config, change_gpu):
     """By `wgmma` of tf32 from shared memory, in registers alone."""
     change_gpu(overrides={"warp_specialized": config})
     (source,) = lower(product_text((4096, 4096, 4096), "nt")).sources.values()
-    binary = compile_source(source.special["sm_90"])
+    binary = compile_source(source.specializations["sm_90"])
     told = assembled(binary.ptx)
     assert binary.shared <= gpu_target().block_shared_bytes and "serialized" not in told and not spilled(told)
     assert re.search(r"wgmma\.mma_async\S*\.f32\.tf32\.tf32", binary.ptx) and "mma.sync" not in binary.ptx

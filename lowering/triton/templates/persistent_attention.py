@@ -1,8 +1,4 @@
-"""Persistent, warp-specialized attention kernels in Gluon for Hopper: tile schedule, TMA descriptors, barriers.
-
-Gluon promises no stability. Functions that versions of Triton name differently have one name here. Where the
-installed Triton refuses a kernel all the same, the plain Triton form runs (`runtime.cuda.kernel_cache`).
-"""
+"""Persistent, warp-specialized attention kernels in Gluon for Hopper: tile schedule, TMA descriptors, the source."""
 
 from __future__ import annotations
 
@@ -11,63 +7,36 @@ from collections.abc import Sequence
 from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.triton.codegen.emission import origins
 from oneflow.lowering.triton.codegen.kernel import TYPES, Tensor
-from oneflow.lowering.triton.codegen.symbolic_sizes import power_of_two
-from oneflow.lowering.triton.source import GLUON, Function, Source, TensorDescriptor
-from oneflow.lowering.triton.templates.attention_blocks import AttentionShape
+from oneflow.lowering.triton.source import GLUON, Source, TensorDescriptor
+from oneflow.lowering.triton.symbolic_sizes import TileCount, power_of_two
+from oneflow.lowering.triton.templates.attention_writer import AttentionShape
 from oneflow.lowering.triton.templates.outline_templates import TemplateInstance
+from oneflow.lowering.triton.templates.warp_specialization import BARRIERS, IMPORTS, WARP_GROUP_ROWS
 
-#: The architecture of these kernels.
-ARCH = "sm_90"
-#: The rows that one `wgmma` instruction gives a warp group, and the narrowest block of a row.
-WARP_GROUP_ROWS = 64
-
-#: The head of a kernel's source. TMA copies have other names since Triton 3.8.
-IMPORTS = """from triton.experimental import gluon
-from triton.experimental.gluon import language as gl
-from triton.experimental.gluon.language.nvidia.hopper import (
-    fence_async_shared, mbarrier, tma, warpgroup_mma, warpgroup_mma_wait
-)
-
-load_block = tma.async_load if hasattr(tma, "async_load") else tma.async_copy_global_to_shared
-store_block = tma.async_store if hasattr(tma, "async_store") else tma.async_copy_shared_to_global
-"""
-
-BARRIERS = Function(
-    "barriers",
-    ("COUNT: gl.constexpr", "ARRIVALS: gl.constexpr"),
-    (
-        "# COUNT mbarriers, each of which completes a phase after ARRIVALS arrivals.",
-        "bars = gl.allocate_shared_memory(gl.int64, [COUNT, 1], mbarrier.MBarrierLayout())",
-        "for i in gl.static_range(COUNT):",
-        "    mbarrier.init(bars.index(i), count=ARRIVALS)",
-        "return bars",
-    ),
-)
-
-#: The tile schedule: which block of queries a program takes in a turn, and the key blocks of this block.
+#: The tile schedule: which block of queries a program takes in an iteration, and the key blocks of this block.
 TILE_SCHEDULE = """
 
 @gluon.jit
-def place(turn, blocks, units, CAUSAL: gl.constexpr, PAIRS: gl.constexpr):
-    # The block and the head of a program's turn, and whether the turn exists. With PAIRS a light block of queries
-    # (few keys) follows each heavy one.
-    if PAIRS:
-        unit = turn // 2 * gl.num_programs(0) + gl.program_id(0)
+def scheduled_tile(iteration, blocks, work_items, CAUSAL: gl.constexpr, PAIRED: gl.constexpr):
+    # The tile of an iteration of a program: its block, the number of its head, and whether the tile is valid. With
+    # PAIRED a light block of queries (few keys) follows each heavy one.
+    if PAIRED:
+        work_item = iteration // 2 * gl.num_programs(0) + gl.program_id(0)
         pairs = (blocks + 1) // 2
-        light = unit % pairs
+        light = work_item % pairs
         heavy = blocks - 1 - light
-        block = gl.where(turn % 2 == 0, heavy, light)
-        return block, unit // pairs, (unit < units) & ((turn % 2 == 0) | (light != heavy))
+        block = gl.where(iteration % 2 == 0, heavy, light)
+        return block, work_item // pairs, (work_item < work_items) & ((iteration % 2 == 0) | (light != heavy))
     else:
-        unit = turn * gl.num_programs(0) + gl.program_id(0)
-        block = unit % blocks
+        work_item = iteration * gl.num_programs(0) + gl.program_id(0)
+        block = work_item % blocks
         if CAUSAL:
             block = blocks - 1 - block
-        return block, unit // blocks, unit < units
+        return block, work_item // blocks, work_item < work_items
 
 
 @gluon.jit
-def seen(block, size, ROWS: gl.constexpr, KEYS: gl.constexpr, CAUSAL: gl.constexpr):
+def key_block_counts(block, size, ROWS: gl.constexpr, KEYS: gl.constexpr, CAUSAL: gl.constexpr):
     # The number of key blocks that a block of queries attends to, and how many of the last of these need a mask.
     end = size
     whole = size // KEYS
@@ -105,8 +74,8 @@ def descriptor_lines(tensor: Tensor, name: str, rows: int, buffers: int = 0) -> 
     return [descriptor, *([allocation] if buffers else [])]
 
 
-class PersistentKernel:
-    """The kernel of one attention call: a program per SM, which takes tile after tile in its turns.
+class PersistentAttention:
+    """The kernel of one attention call: a program per SM, which takes a tile in each iteration.
 
     A tile is a block of `block_rows` of the `rows` rows of one of `heads` heads.
     """
@@ -122,8 +91,8 @@ class PersistentKernel:
         self.tiles = self.blocks * self.batch * heads
 
     @property
-    def units(self) -> int:
-        """The units of work: tiles, or pairs of a heavy and a light tile where there are enough."""
+    def work_items(self) -> int:
+        """The work_items of work: tiles, or pairs of a heavy and a light tile where there are enough."""
         return -(-self.blocks // 2) * self.batch * self.heads if self.paired else self.tiles
 
     @property
@@ -132,28 +101,15 @@ class PersistentKernel:
         return self.causal and self.tiles >= 2 * gpu_target().sms
 
     @property
-    def turns(self) -> int:
+    def iterations(self) -> int:
         """The most tiles that a program takes."""
-        return -(-self.units // gpu_target().sms) * (2 if self.paired else 1)
+        return -(-self.work_items // gpu_target().sms) * (2 if self.paired else 1)
 
     def build_source(self, functions: str, lines: Sequence[str | TensorDescriptor], registers: int) -> Source:
         """The source: `functions`, and `lines` as the body of the kernel; `registers` of a thread on average."""
-        kernel, programs = self.instance.kernel, str(min(self.units, gpu_target().sms))
+        kernel, programs = self.instance.kernel, TileCount.of(min(self.work_items, gpu_target().sms))
         return Source(
             kernel.name, tuple(kernel.parameters), programs, tuple(lines), warps=4, registers=registers,
             language=GLUON, origins=origins([kernel.func]),
             preamble=(IMPORTS, TILE_SCHEDULE, BARRIERS.text(GLUON), functions),
         )  # fmt: skip
-
-
-def warp_specialize(consumers: Sequence[str], producer: str, registers: int) -> list[str]:
-    """The lines that start the consumer warp groups and the producer warp.
-
-    The first consumer is the default partition, the others have `registers` for each thread, the producer few.
-    """
-    consumer_registers = [str(registers)] * (len(consumers) - 1)
-    return [
-        "gl.warp_specialize([",
-        *(f"    {call}," for call in (*consumers, producer)),
-        f"], [{'4, ' * (len(consumers) - 1)}1], [{', '.join([*consumer_registers, '24'])}])",
-    ]

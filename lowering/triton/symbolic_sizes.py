@@ -1,12 +1,15 @@
-"""Symbolic sizes and strides: integer polynomials over the names of a kernel's parameters.
+"""Symbolic sizes and strides: integer polynomials over the names of a kernel's parameters; numbers of tiles.
 
 Size.of(4) * Size.of("p0_1") + Size.of(2)      text: "p0_1 * 4 + 2"
+TileCount.of(Size.of("p0_1"), 64)              text: "((p0_1 + 63) // 64)"
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 Monomial = tuple[str, ...]
 
@@ -50,6 +53,10 @@ class Size:
             total = total + product([Size.of(factor), *(names.get(n, Size.of(n)) for n in monomial)])
         return total
 
+    def value(self, arguments: Mapping[str, int]) -> int:
+        """The number for the values of the names."""
+        return sum(factor * math.prod(arguments[n] for n in monomial) for monomial, factor in self.terms)
+
     def __str__(self) -> str:
         return " + ".join(_monomial_text(m, f) for m, f in self.terms) or "0"
 
@@ -81,6 +88,67 @@ def _collect(terms: Iterable[tuple[Monomial, int]]) -> Size:
 
 def _monomial_text(monomial: Monomial, factor: int) -> str:
     return " * ".join([*monomial, *([str(factor)] if factor != 1 or not monomial else [])])
+
+
+def cdiv(a: int, b: int) -> int:
+    """a / b rounded up."""
+    return -(-a // b)
+
+
+@dataclass(frozen=True)
+class TileCount:
+    """A number of tiles, or of programs: a product of quotients that are rounded up.
+
+    A factor has the size along an axis and the size of a tile along that axis.
+    """
+
+    factors: tuple[tuple[Size, int], ...]
+
+    @staticmethod
+    def of(size: Size | int, tile: int = 1) -> TileCount:
+        """The number of tiles of `tile` elements that cover `size` elements."""
+        size = Size.of(size) if isinstance(size, int) else size
+        return TileCount(((size, tile),) if size.static is None else ((Size.of(cdiv(size.static, tile)), 1),))
+
+    @property
+    def static(self) -> int | None:
+        """The number; None where the count depends on dynamic sizes."""
+        sizes = [size.static for size, _ in self.factors]
+        return None if None in sizes else math.prod(n or 0 for n in sizes)
+
+    def value(self, arguments: Mapping[str, int]) -> int:
+        """The number for the values of the names."""
+        return math.prod(cdiv(size.value(arguments), tile) for size, tile in self.factors)
+
+    def __mul__(self, other: TileCount) -> TileCount:
+        if (one := self.static) is not None and (two := other.static) is not None:
+            return TileCount.of(one * two)
+        return TileCount((*self.factors, *other.factors))
+
+    def __str__(self) -> str:
+        static = self.static
+        return str(static) if static is not None else " * ".join(_quotient_text(*factor) for factor in self.factors)
+
+    def to_plain(self) -> Any:
+        """The count as plain data: a number, or the terms of each size with the size of a tile."""
+        static = self.static
+        return static if static is not None else [[_plain_terms(size), tile] for size, tile in self.factors]
+
+    @staticmethod
+    def from_plain(data: Any) -> TileCount:
+        """The count that `to_plain` described."""
+        if isinstance(data, int):
+            return TileCount.of(data)
+        return TileCount(tuple((Size(tuple((tuple(m), n) for m, n in terms)), tile) for terms, tile in data))
+
+
+def _quotient_text(size: Size, tile: int) -> str:
+    """The text of a rounded quotient as a factor of a product."""
+    return f"(({size} + {tile - 1}) // {tile})" if tile > 1 else size.factor
+
+
+def _plain_terms(size: Size) -> list[Any]:
+    return [[list(monomial), factor] for monomial, factor in size.terms]
 
 
 def power_of_two(size: int) -> int:

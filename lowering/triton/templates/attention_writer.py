@@ -14,8 +14,8 @@ from oneflow.dialect.philox import kept_scale
 from oneflow.lowering.triton.codegen.emission import origins
 from oneflow.lowering.triton.codegen.kernel import TYPES
 from oneflow.lowering.triton.codegen.prelude import definitions, preamble
-from oneflow.lowering.triton.codegen.symbolic_sizes import Size, power_of_two
 from oneflow.lowering.triton.source import Source, Statement
+from oneflow.lowering.triton.symbolic_sizes import Size, TileCount, cdiv, power_of_two
 from oneflow.lowering.triton.templates.outline_templates import TemplateInstance
 
 LOG2E = math.log2(math.e)
@@ -65,11 +65,11 @@ class AttentionWriter:
         self.query_length = self._size("length", shape.query_length)
         self.key_length = self._size("size", shape.key_length)
 
-    def _size(self, name: str, size: Size) -> str:
+    def _size(self, name: str, size: Size) -> Size:
         """A size; a size that only a run knows becomes the variable `name`, in 32 bits as block numbers are."""
         if size.static is None:
             self.add(f"{name} = {size.atom}.to(tl.int32)")
-        return name if size.static is None else str(size)
+        return Size.of(name) if size.static is None else size
 
     def add(self, *lines: str, indent: int = 0) -> None:
         """Adds lines."""
@@ -113,7 +113,7 @@ class AttentionWriter:
             return
         width, lanes = self.instance.tensors[name].shape[3], f"tl.arange(0, {self._width(name)})"
         parts, count = (size.static or 1 for size in sums.shape)
-        first = f"(batch * {parts // (self.shape.batch.static or 1)} + start) * {count} + {head} * {width}"
+        first = f"(batch * {parts // (self.shape.batch.static or 1)} + block_index) * {count} + {head} * {width}"
         total = f"tl.sum(tl.where(({rows})[:, None], {value}, 0.0), 0)"
         self.add(f"tl.store({sums.name} + {first} + {lanes}, {total}, {lanes} < {width})")
 
@@ -176,7 +176,7 @@ class AttentionWriter:
             return
         seed = f"tl.full((), {int(self.instance.attributes['seed'])}, tl.int64)"
         offset = self.instance.tensors.get("offset")
-        self.add(f"drawn_by = {seed}" + (f" + tl.load({offset.name})" if offset is not None else ""))
+        self.add(f"philox_key = {seed}" + (f" + tl.load({offset.name})" if offset is not None else ""))
 
     def apply_dropout(self, target: str, result: str, rows: str, columns: str, indent: int) -> str:
         """Adds dropout of `target`, scaled by 1 / (1 - rate), as the variable `result`; without dropout `target`."""
@@ -187,15 +187,14 @@ class AttentionWriter:
         batch, head, row, column = attributes["logical_begin"] or (0, 0, 0, 0)
         first = f"((batch + {batch}).to(tl.int64) * {heads} + head + {head}) * {length}"
         place = f"({first} + {rows} + {row}) * {size} + {columns} + {column}"
-        kept = f"{self.call('drawn')}({place}, drawn_by) >= {math.ceil(self.rate * 2**24)}"
+        kept = f"{self.call('drawn')}({place}, philox_key) >= {math.ceil(self.rate * 2**24)}"
         self.add(f"{result} = tl.where({kept}, {target} * {kept_scale(self.rate)}, 0.0)", indent=indent)
         return result
 
     def finish(self, size: Size, block: int, heads: int, warps: int, stages: int) -> Source:
         """The source of the kernel, which has a program for each `block` of the `size` rows of each of `heads`."""
         kernel, s = self.instance.kernel, self.shape
-        blocks = Size.of(f"cdiv({size}, {block})" if size.static is None else -(-size.static // block))
-        programs = str(blocks * s.batch * Size.of(heads))
+        programs = TileCount.of(size, block) * TileCount.of(s.batch) * TileCount.of(heads)
         return Source(
             kernel.name, tuple(kernel.parameters), programs, tuple(self.lines), warps, stages,
             origins=origins([kernel.func]), preamble=preamble(self.calls), functions=definitions(self.calls),
@@ -203,16 +202,16 @@ class AttentionWriter:
         )  # fmt: skip
 
 
-def block_count(size: str, block: int) -> str:
+def block_count(size: Size, block: int) -> str:
     """The expression of `size` / `block`, rounded up."""
-    return str(-(-int(size) // block)) if size.isdigit() else f"({size} + {block - 1}) // {block}"
+    return f"({size} + {block - 1}) // {block}" if size.static is None else str(cdiv(size.static, block))
 
 
-def is_divisible(size: str, block: int) -> bool:
+def is_divisible(size: Size, block: int) -> bool:
     """Whether `size` is known to be a multiple of `block`."""
-    return size.isdigit() and int(size) % block == 0
+    return size.static is not None and size.static % block == 0
 
 
-def round_down(size: str, block: int) -> str:
+def round_down(size: Size, block: int) -> str:
     """The expression of the largest multiple of `block` that is at most `size`."""
-    return str(int(size) // block * block) if size.isdigit() else f"{size} // {block} * {block}"
+    return f"{size} // {block} * {block}" if size.static is None else str(size.static // block * block)
