@@ -93,7 +93,7 @@ class Optimizer(Stateful):
         unknown = group.keys() - self.defaults.keys() - {"params", "initial_lr"} - IMPLEMENTATION - CLIPPING
         if unknown:
             raise ValueError(f"{type(self).__name__} has no {', '.join(sorted(unknown))}")
-        settings = {name: value for name, value in group.items() if name not in IMPLEMENTATION}
+        settings = {k: value for k, value in group.items() if k not in IMPLEMENTATION - self.defaults.keys()}
         merged = {**self.defaults, **settings, "params": params}
         self.check(merged)
         self.param_groups.append(merged)
@@ -276,8 +276,14 @@ class Optimizer(Stateful):
 
 
 def _without_choices(init: Callable[..., None]) -> Callable[..., None]:
-    """A constructor of an optimizer that also takes choices between implementations, which change nothing."""
-    choices = IMPLEMENTATION - inspect.signature(init).parameters.keys()
+    """A constructor of an optimizer that also takes choices between implementations, which change nothing.
+
+    A constructor with `**more` is that of a base class, whose subclasses name the choices that are settings.
+    """
+    parameters = inspect.signature(init).parameters
+    if any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values()):
+        return init
+    choices = IMPLEMENTATION - parameters.keys()
 
     @functools.wraps(init)
     def made(self: Any, *args: Any, **kwargs: Any) -> None:
