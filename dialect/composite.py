@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -39,20 +40,31 @@ class TypeBuilder(Builder):
         return Value(self, None, value if isinstance(value, TensorDesc) else describe_array(np.asarray(value)))
 
 
-def composed_types(write: Rule) -> Rule:
-    """The types slot of a decomposition."""
+@dataclass(frozen=True)
+class ComposedTypes:
+    """The types slot of the decomposition `write`, which is built without emitting anything."""
 
-    def types(op: Call) -> tuple[TensorDesc, ...]:
-        ops = TypeBuilder()
-        inputs = {name: mapped(ops.wrap, operand) for name, operand in op.inputs.items()}
+    write: Rule
+
+    def __call__(self, op: Call) -> tuple[TensorDesc, ...]:
+        """The types of the results.
+
+        Raises:
+            OperatorError: an operator of the decomposition does not allow the call.
+        """
         try:
-            made = write(ops, Call(op.record, inputs, op.attrs))
+            made = built_on_types(self.write, op, TypeBuilder())
         except OperatorError as error:
             text = str(error)
             raise error if text.startswith(f"oneflow.{op.record.name}:") else op.error(text) from None
-        return tuple(value.desc for value in flatten(made if isinstance(made, tuple) else [made]))
+        return tuple(value.desc for value in made)
 
-    return types
+
+def built_on_types(write: Rule, op: Call, ops: TypeBuilder) -> list[Value]:
+    """The results of the decomposition `write` of a call on `TensorDesc`s."""
+    inputs = {name: mapped(ops.wrap, operand) for name, operand in op.inputs.items()}
+    made = write(ops, Call(op.record, inputs, op.attrs))
+    return flatten(made if isinstance(made, (tuple, list)) else [made])
 
 
 def composite(
@@ -69,7 +81,7 @@ def composite(
         depth: how many stack frames above the caller the definition is.
         slots: slots to state otherwise than derived (`types`, `grad`, `sbp`).
     """
-    derived: dict[str, Any] = {"types": composed_types(write), "grad": decomposition_gradient, "sbp": UNSPLIT}
+    derived: dict[str, Any] = {"types": ComposedTypes(write), "grad": decomposition_gradient, "sbp": UNSPLIT}
     define(
         signature, doc=doc, check=check, decompose=write, reference=reference, depth=depth + 1, **(derived | slots)
     )

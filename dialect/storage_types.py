@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 
-from oneflow.dialect.composite import composed_types
+from oneflow.dialect.composite import ComposedTypes
 from oneflow.dialect.meaning import build_stages, input_stages
 from oneflow.dialect.record import Call, OperatorError
 from oneflow.dialect.scalar import BodyError
@@ -35,7 +35,7 @@ def _moves(op: Call, results: Sequence[TensorDesc]) -> bool:
     call = Call(record, plain, op.attrs)
     try:
         if record.decompose is not None:
-            composed_types(record.decompose)(call)
+            ComposedTypes(record.decompose)(call)
         elif record.scalar is not None or record.compute is not None:
             with contextlib.suppress(OperatorError):
                 build_stages(input_stages(call), [_plain(r) for r in results])

@@ -21,6 +21,13 @@ from oneflow.dialect.dtypes import DType
 Dim = int | None
 Shape = tuple[Dim, ...]
 
+
+class SizeSymbol:
+    """A size that is an expression: rules are run on such sizes to find what the rules require of dynamic sizes."""
+
+    __slots__ = ()
+
+
 _SIGNLESS = {f"s{d.mlir}": d.mlir for d in dtypes.SIGNED}
 
 

@@ -23,7 +23,7 @@ from oneflow.dialect.record import Absent, Call, Law, OperatorError, Rule, flatt
 from oneflow.dialect.sbp import Factors, SbpSignature
 from oneflow.dialect.scalar import Expr
 from oneflow.dialect.signature import Signature, SignatureError
-from oneflow.dialect.tensor_desc import TensorDesc
+from oneflow.dialect.tensor_desc import Dim, SizeSymbol, TensorDesc
 
 #: How often an operator may occur in its own decomposition, for example with an attribute that is counted down.
 MAX_RECURSION = 24
@@ -198,13 +198,17 @@ def _check_count(rule: UserRule, op: Call, count: int, result: Any) -> None:
 def _checked_desc(rule: UserRule, desc: TensorDesc) -> TensorDesc:
     """`desc` with sizes that are plain integers, which may be NumPy's integers."""
     try:
-        shape = None if desc.shape is None else tuple(None if d is None else operator.index(d) for d in desc.shape)
+        shape = None if desc.shape is None else tuple(map(_plain_size, desc.shape))
     except TypeError:
         shape = (-1,)
     if not isinstance(desc.dtype, DType) or any(d is not None and d < 0 for d in shape or ()):
         described = f"{desc.shape} of {desc.dtype}"
         raise rule.error(f"expected sizes from 0 on, or None, and an element type, got {described}")
     return TensorDesc(shape, desc.dtype)
+
+
+def _plain_size(size: Any) -> Dim:
+    return size if size is None or isinstance(size, SizeSymbol) else operator.index(size)  # type: ignore[return-value]
 
 
 def _sbp(rule: UserRule, args: tuple[Any, ...], result: Any) -> Any:

@@ -221,7 +221,14 @@ def _one_pass_squares(x: Stage, axis: int, total: Stage, mean: Stage) -> Stage:
     of 8 significant bits (bf16), and up to 22 for elements of 11 (f16).
     """
     squares = fold_channels(x, axis, lambda *i: x[i] * x[i])
-    return c.element_wise(mean.shape, lambda k: s.maximum(squares[(k,)] - total[(k,)] * mean[(k,)], 0))
+
+    def difference(k: Expr) -> Expr:
+        square = total[(k,)] * mean[(k,)]
+        # Squares that overflow have an infinite sum of deviations, which is no NaN where the mean is a number.
+        finite = s.where(abs(mean[(k,)]) < np.inf, s.minimum(square, mean.dtype.largest), square)
+        return s.maximum(squares[(k,)] - finite, 0)
+
+    return c.element_wise(mean.shape, difference)
 
 
 def gradient_stages(op: Call, dy: Callable[..., Expr]) -> list[Stage]:

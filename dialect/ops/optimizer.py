@@ -187,16 +187,10 @@ update(
 )  # fmt: skip
 
 
-def _squared(x: Expr) -> Expr:
-    """A square in f64, which holds the squares of all f32."""
-    wide = s.cast(x, dtypes.float64)
-    return wide * wide
-
-
 def _adagrad_model(step: Step, op: Call, sum: Expr) -> Expr:
     rate = step.rate / (step.steps_before() * op.lr_decay + 1.0) if op.lr_decay else step.rate
     step.rate = rate
-    return step.decayed(rate / (s.cast(s.sqrt(sum), step.p.dtype) + op.epsilon) * step.g)
+    return step.decayed(rate / (s.sqrt(sum) + op.epsilon) * step.g)
 
 
 def _adagrad_reference(
@@ -204,7 +198,7 @@ def _adagrad_reference(
 ) -> Any:
     step = Reference(model, diff, lr, scale_by, skip, attrs)
     step.rate /= 1 + number(train_step, attrs["train_step_val"] - 1) * attrs["lr_decay"]
-    new = wide(old) + step.g**2
+    new = step.held(wide(old) + step.g**2)
     return step.results(step.rate * step.g / (np.sqrt(new) + attrs["epsilon"]), (old, new))
 
 
@@ -213,13 +207,20 @@ update(
     ", train_step_val: int32 = 0, lr_decay: float = 0.0, epsilon: float = 0.0",
     "Adagrad: gradient / (sqrt(sum of squared gradients) + epsilon).\n\n"
     "The rate is divided by 1 + lr_decay * the number of steps before, `train_step` or `train_step_val` - 1.",
-    {"sum": lambda step, op: s.cast(op["sum"][step.at], dtypes.float64) + _squared(step.g), "model": _adagrad_model},
-    _adagrad_reference, in_double=("sum",),
+    {"sum": lambda step, op: op["sum"][step.at] + step.g * step.g, "model": _adagrad_model}, _adagrad_reference,
 )  # fmt: skip
 
 
+def _squared(x: Expr) -> Expr:
+    """A square in f64, which holds the squares of all f32."""
+    wide = s.cast(x, dtypes.float64)
+    return wide * wide
+
+
 def _direction(step: Step, op: Call, mean_square: Expr, mean_gradient: Expr | None = None) -> Expr:
-    size = mean_square if mean_gradient is None else mean_square - mean_gradient * mean_gradient
+    size = mean_square
+    if mean_gradient is not None:
+        size = s.cast(s.cast(mean_square, dtypes.float64) - _squared(mean_gradient), mean_square.dtype)
     return step.g / (s.sqrt(size) + op.epsilon if op.epsilon_apart else s.sqrt(size + op.epsilon))
 
 
@@ -360,9 +361,8 @@ update(
 def _adadelta(step: Step, op: Call) -> tuple[Expr, Expr]:
     """The new mean of squared gradients, and the change by a learning rate of 1."""
     g = regularized(-step.scaled, step.p, op.l1, op.l2) if op.maximize else step.g
-    squares = s.cast(op.square_avgs[step.at], dtypes.float64) * op.rho + _squared(g) * (1.0 - op.rho)
-    size = s.cast(s.sqrt(squares + op.epsilon), g.dtype)
-    return squares, s.sqrt(op.acc_deltas[step.at] + op.epsilon) / size * g
+    squares = op.square_avgs[step.at] * op.rho + g * (1.0 - op.rho) * g
+    return squares, s.sqrt(op.acc_deltas[step.at] + op.epsilon) / s.sqrt(squares + op.epsilon) * g
 
 
 def _adadelta_deltas(step: Step, op: Call, **_: Expr) -> Expr:
@@ -377,7 +377,7 @@ def _adadelta_reference(
 ) -> Any:  # fmt: skip
     step = Reference(model, diff, lr, None, skip, attrs)
     g = step.regular - step.scaled if maximize else step.g
-    new = rho * wide(squares) + (1 - rho) * g**2
+    new = step.held(rho * wide(squares) + (1 - rho) * g**2)
     delta = np.sqrt(wide(deltas) + epsilon) / np.sqrt(new + epsilon) * g
     changed_deltas = rho * wide(deltas) + (1 - rho) * delta**2
     return step.pairs((model, step.p - step.rate * delta), (squares, new), (deltas, changed_deltas))
@@ -394,7 +394,6 @@ update(
         "model": lambda step, op, **_: step.p - step.rate * _adadelta(step, op)[1],
     },
     _adadelta_reference,
-    in_double=("square_avgs",),
 )  # fmt: skip
 
 

@@ -75,6 +75,12 @@ def _normal_cdf(x: Expr) -> Expr:
     return (s.erf(x * math.sqrt(0.5)) + 1.0) * 0.5
 
 
+def _sign(x: Expr) -> Expr:
+    if x.dtype.kind == "uint":
+        return s.minimum(x, 1)
+    return s.where(x > 0, 1, s.where(x < 0, s.const(-1, x.dtype), 0))
+
+
 def _abs_types(op: Call) -> TensorDesc:
     expect_dtype(op, "x", op.x, dtypes.NUMERIC)
     return TensorDesc(op.x.shape, op.x.dtype.part)
@@ -138,9 +144,9 @@ unary(
     laws=(neutral("drop-identity", "identity(x) = x", lambda op: True),),
 )  # fmt: skip
 unary(
-    "sign(x) -> y", "-1, 0 or 1; NaN stays.",
-    lambda x: s.where(x > 0, 1, s.where(x < 0, -1, x)) if x.dtype.kind != "uint" else s.minimum(x, 1),
-    np.sign, allowed=dtypes.NUMERIC, grad=flat_gradient, laws=(idempotent("sign"),),
+    "sign(x) -> y", "-1, 0 or 1; 0 of NaN, as in OneFlow.",
+    _sign, lambda x: np.where(np.isnan(x), 0, np.sign(x)), allowed=dtypes.NUMERIC, grad=flat_gradient,
+    laws=(idempotent("sign"),),
 )  # fmt: skip
 for _name, _operands, _doc, _body, _reference in (
     ("ceil", "(x) -> y", "The least whole number that is not below x.", s.ceil, np.ceil),

@@ -292,6 +292,11 @@ class Reference:
         self.regular = weighed(attrs["l1"], np.sign(self.p)) + weighed(attrs["l2"], self.p)
         self.g = self.scaled + self.regular
 
+    def held(self, state: Any) -> Any:
+        """A state in the range of the accumulator: PyTorch's and OneFlow's sums of squares overflow."""
+        wide_type = np.float32 if self.model.dtype.itemsize == 2 else self.model.dtype
+        return np.asarray(state).astype(wide_type).astype(np.float64)
+
     def results(self, change: Any, *states: tuple[Any, Any]) -> tuple[Any, ...]:
         """The new parameter, and the valid state of each pair of an old and a new state."""
         new = self.p - change - weighed(self.decay, self.rate * self.p)

@@ -8,9 +8,10 @@ import numpy as np
 
 from oneflow.dialect import compute as c
 from oneflow.dialect import dtypes
+from oneflow.dialect import scalar as s
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.compute import Stage
-from oneflow.dialect.ops.reduce import reduced_shape, sum_axes
+from oneflow.dialect.ops.reduce import fold_axes, reduced_shape, sum_axes
 from oneflow.dialect.ops.row_normalization import reciprocal
 from oneflow.dialect.ops.softmax import narrow, widen
 from oneflow.dialect.record import Call, operator
@@ -29,7 +30,8 @@ def _axes(op: Call, rank: int) -> tuple[int, ...]:
 class Var:
     """The mean of (input - mean)^2 along `dim` (all axes if empty); `unbiased` divides by one less.
 
-    `dtype`, the type of the result, has to be that of `input`; f16 and bf16 are computed in f32.
+    `dtype`, the type of the result, has to be that of `input`; all are computed in f64, in which no square of f32
+    leaves the range.
     """
 
     def types(op: Call) -> TensorDesc:
@@ -55,13 +57,13 @@ class Var:
         return {"input": dx}
 
     def compute(op: Call) -> Stage:
-        x, axes, wide = op.input, _axes(op, op.input.rank), op.input.dtype.accumulator
+        x, axes, wide = op.input, _axes(op, op.input.rank), dtypes.float64
         count = c.product([x.shape[a] for a in axes])
-        sums = sum_axes(x, axes, True, wide)
+        sums = fold_axes(x, axes, True, 0, lambda a, b: a + b, wide, lambda e: s.cast(e, wide))
         scale = reciprocal(count, wide)
 
         def squared(*i: Expr) -> Expr:
-            deviation = x[i] - sums[tuple(0 if a in axes else p for a, p in enumerate(i))] * scale
+            deviation = s.cast(x[i], wide) - sums[tuple(0 if a in axes else p for a, p in enumerate(i))] * scale
             element: Expr = deviation * deviation
             return element
 

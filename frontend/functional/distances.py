@@ -42,8 +42,9 @@ def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Tens
 
 
 def _at_least(x: Tensor, low: float) -> Tensor:
-    """`x`, at least `low`, with the gradient of `x`."""
-    return e.add(x, dispatch("stop_gradient", e.sub(e.clamp(x, min=low), x)))
+    """`x`, at least `low`, with the gradient of `x`; an infinite `x` stays."""
+    raised: Tensor = e.where(e.lt(x, low), e.add(x, dispatch("stop_gradient", e.sub(low, x))), x)
+    return raised
 
 
 @accumulated

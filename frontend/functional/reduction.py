@@ -191,7 +191,7 @@ def var(
     x: Any, dim: Dims = None, unbiased: bool = True, keepdim: bool = False, *, correction: int | None = None
 ) -> Tensor:
     """The variance along `dim`, divided by n - `correction`, by default n - 1, or n where not `unbiased`; floats,
-    computed in two passes. A bool in the place of `dim` is `unbiased`.
+    computed in f64 in two passes. A bool in the place of `dim` is `unbiased`.
     """
     dim, unbiased = (None, dim) if isinstance(dim, bool) else (dim, unbiased)
     dropped = int(unbiased) if correction is None else correction
@@ -207,7 +207,9 @@ def std(
     return cast(_root(_variance(_floats(x, "std"), dim, dropped, keepdim)), as_tensor(x).dtype)
 
 
-def _variance(wide: Tensor, dim: Dims, dropped: int, keepdim: bool) -> Tensor:
+def _variance(x: Tensor, dim: Dims, dropped: int, keepdim: bool) -> Tensor:
+    """The variance in f64, in which the squares of f32 are in range: the deviation is in range where that of x is."""
+    wide = cast(x, dtypes.float64)
     deviation = e.sub(wide, _average(wide, dim, True))
     return _average(e.square(deviation), dim, keepdim, dropped)
 

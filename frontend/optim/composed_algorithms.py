@@ -33,9 +33,9 @@ def _count(state: dict[str, Any]) -> Tensor:
 
 
 def _moments(grad: Any, group: Group, state: dict[str, Any]) -> tuple[Tensor, Tensor]:
-    """The running means of gradients and of their squares."""
+    """The running means of gradients and of their squares; that of an infinite gradient is NaN after another step."""
     first, second = group["betas"]
-    mean = state["exp_avg"] * first + grad * (1.0 - first)
+    mean = state["exp_avg"] + (grad - state["exp_avg"]) * (1.0 - first)
     return mean, state["exp_avg_sq"] * second + grad * (1.0 - second) * grad
 
 
@@ -180,8 +180,7 @@ class Rprop(Optimizer):
         """One step."""
         p, grad, state = widened(p, grad, state)
         along = directed(grad, group)
-        # A product of the gradients may be too small to have a sign.
-        agreed: Any = F.sign(along) * F.sign(state["prev"])
+        agreed: Any = along * state["prev"]
         sizes, (less, more) = state["step_size"], group["etas"]
         changed = F.where(agreed > 0, sizes * more, F.where(agreed < 0, sizes * less, sizes))
         sizes = F.clamp(changed, *group["step_sizes"])

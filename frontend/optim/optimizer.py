@@ -102,7 +102,8 @@ class Optimizer(Stateful):
         )
         if unknown:
             raise ValueError(f"{type(self).__name__} has no {', '.join(sorted(unknown))}")
-        settings = {name: value for name, value in group.items() if name not in IMPLEMENTATION_OPTIONS}
+        ignored = IMPLEMENTATION_OPTIONS - self.defaults.keys()
+        settings = {name: value for name, value in group.items() if name not in ignored}
         merged = {**self.defaults, **settings, "params": params}
         self.check(merged)
         self.param_groups.append(merged)
@@ -285,8 +286,14 @@ class Optimizer(Stateful):
 
 
 def _without_implementation_options(init: Callable[..., None]) -> Callable[..., None]:
-    """A constructor of an optimizer that also takes choices between implementations, which change nothing."""
-    choices = IMPLEMENTATION_OPTIONS - inspect.signature(init).parameters.keys()
+    """A constructor of an optimizer that also takes choices between implementations, which change nothing.
+
+    A constructor with `**more` is that of a base class, whose subclasses name the choices that are settings.
+    """
+    parameters = inspect.signature(init).parameters
+    if any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values()):
+        return init
+    choices = IMPLEMENTATION_OPTIONS - parameters.keys()
 
     @functools.wraps(init)
     def made(self: Any, *args: Any, **kwargs: Any) -> None:

@@ -16,7 +16,7 @@ from oneflow.dialect import scalar as s
 from oneflow.dialect.compute import as_expr, is_natural
 from oneflow.dialect.record import Call, OperatorError, Rule, flatten, infer
 from oneflow.dialect.scalar import Expr
-from oneflow.dialect.tensor_desc import TensorDesc
+from oneflow.dialect.tensor_desc import SizeSymbol, TensorDesc
 
 #: The most runs of a rule for one call.
 _MAX_RUNS = 500
@@ -95,16 +95,16 @@ def requirements(call: Call, rule: Rule | None = None) -> list[Requirement]:
         return []
 
 
-class _OpenGuardError(Exception):
-    """A guard without an answer on the current path."""
+class _OpenGuardError(BaseException):
+    """A guard without an answer on the current path; no error, so that the handlers of rules let the guard pass."""
 
     def __init__(self, guard: Guard) -> None:
         super().__init__(guard)
         self.guard = guard
 
 
-class _UndecidableError(Exception):
-    """A rule that needs the number of a dynamic size, or has too many guards."""
+class _UndecidableError(BaseException):
+    """A rule that needs the number of a dynamic size, or has too many guards; no error, as an open guard is none."""
 
 
 #: The outcome of a rule: whether it accepts the call, or a guard with the outcomes of yes and of no.
@@ -260,7 +260,7 @@ def _comparison(kind: str, swapped: bool, holds: bool) -> Callable[[Any, Any], A
     return compare
 
 
-class _SymbolicSize:
+class _SymbolicSize(SizeSymbol):
     """A dynamic size while a rule runs."""
 
     __slots__ = ("expr", "path")

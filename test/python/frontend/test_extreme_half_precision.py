@@ -107,6 +107,47 @@ def test_squares_of_bf16_beyond_the_range_of_f32_are_those_of_f32(name, scale):
     np.testing.assert_allclose(*results, 1e-2, 1e-30)
 
 
+VARIANCES = ["var", "var of all", "std", "std of columns"]
+
+
+def spread(dtype, scale):
+    """Rows of the type `dtype` between -scale and scale: in f64 for PyTorch, and as a leaf."""
+    x = torch.tensor(np.random.default_rng(1).uniform(-scale, scale, SHAPE)).to(getattr(torch, dtype)).double()
+    return x.requires_grad_(), flow.tensor(x.detach().numpy()).to(getattr(flow, dtype)).requires_grad_()
+
+
+@pytest.mark.parametrize(("dtype", "rtol"), [("bfloat16", 1.6e-2), ("float32", 1e-5)])
+@pytest.mark.parametrize("scale", [1e-30, 1e20, 3e38])
+def test_variances_are_computed_in_f64(dtype, rtol, scale):
+    """A standard deviation and its gradient are in range where the elements are; squares may not be."""
+    x, leaf = spread(dtype, scale)
+    for name in VARIANCES:
+        want, got = FUNCTIONS[name](torch, x), FUNCTIONS[name](flow, leaf)
+        np.testing.assert_allclose(got.double().tolist(), want.float().tolist(), rtol, 1e-45, err_msg=name)
+        leaf.grad = None
+        got.sum().backward()
+        slope = torch.autograd.grad(want.sum(), x)[0].float().numpy()
+        np.testing.assert_allclose(leaf.grad.float().numpy(), slope, rtol, rtol * np.abs(slope).max(), err_msg=name)
+
+
+def test_variances_are_computed_in_f64_in_programs():
+    x, leaf = spread("float32", 1e30)
+    results = flow.compile(lambda x: [FUNCTIONS[name](flow, x) for name in VARIANCES])(leaf.detach())
+    for name, got in zip(VARIANCES, results, strict=True):
+        np.testing.assert_allclose(got.tolist(), FUNCTIONS[name](torch, x).float().tolist(), 1e-5, err_msg=name)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
+@pytest.mark.parametrize("name", ["cosine_similarity", "cosine_similarity of columns", "batch_norm"])
+def test_what_an_overflow_gives_is_what_pytorch_gives(name, dtype):
+    """A length or a variance that overflows divides to 0."""
+    x = torch.tensor(rows("float16 zero") + np.linspace(1e20, 3e20, SHAPE[0])[:, None]).to(getattr(torch, dtype))
+    got = FUNCTIONS[name](flow, flow.tensor(x.float().numpy()).to(getattr(flow, dtype)))
+    want = FUNCTIONS[name](torch, x).double().numpy()
+    assert not want.any()
+    np.testing.assert_array_equal(got.double().numpy(), want)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_on_a_device(kind, tmp_path, monkeypatch):
     """All functions in one program of kernels, which Triton's interpreter runs."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from oneflow.frontend import functional as F  # noqa: N812
@@ -36,39 +35,24 @@ def cumprod(x: Any, dim: int, *, dtype: Any = None, out: Any) -> Any:
     return F.cumprod(F.cast(x, out.dtype), dim)
 
 
-def _variance(x: Any, dim: Any, correction: Any, keepdim: bool) -> Any:
-    """The squared deviations from the mean, divided by `correction` less than their number."""
-    wide = F.cast(x, x.dtype.accumulator)
-    centred = F.sub(wide, F.mean(wide, dim, True))
-    squares = F.sum(F.square(centred), dim, keepdim)
-    axes = range(x.rank) if dim is None or dim == [] else dim if isinstance(dim, list) else [dim]
-    count = math.prod(x.size(axis) for axis in axes) if x.rank else 1
-    less = 1 if correction is None else correction
-    return F.div(squares, _at_least_zero(count, less))
-
-
-def _at_least_zero(count: Any, less: Any) -> Any:
-    return float(max(count - less, 0)) if isinstance(count, int) else F.clamp(F.sub(to_float(count), less), min=0.0)
-
-
 @aten("var.correction")
 def var(x: Any, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> Any:
-    return _variance(x, dim, correction, keepdim)
+    return F.var(x, dim, keepdim=keepdim, correction=correction)
 
 
 @aten("std.correction")
 def std(x: Any, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> Any:
-    return F.sqrt(_variance(x, dim, correction, keepdim))
+    return F.std(x, dim, keepdim=keepdim, correction=correction)
 
 
 @aten("var_mean.correction")
 def var_mean(x: Any, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> Any:
-    return [_variance(x, dim, correction, keepdim), F.mean(x, dim, keepdim)]
+    return [var(x, dim, correction=correction, keepdim=keepdim), F.mean(x, dim, keepdim)]
 
 
 @aten("std_mean.correction")
 def std_mean(x: Any, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> Any:
-    return [F.sqrt(_variance(x, dim, correction, keepdim)), F.mean(x, dim, keepdim)]
+    return [std(x, dim, correction=correction, keepdim=keepdim), F.mean(x, dim, keepdim)]
 
 
 @aten("aminmax.default")

@@ -21,7 +21,6 @@ OPTIMIZERS = {
     "Adamax": ("Adamax", {}, 1),
     "NAdam": ("NAdam", {}, 1),
     "RAdam": ("RAdam", {}, 1),
-    "Rprop": ("Rprop", {}, 1),
 }
 GRADIENTS = {
     "float32": [1e20, -3e19, 2e-25, -1e-12], "bfloat16": [1e20, -3e19, 2e-25, -1e-12],
@@ -56,23 +55,37 @@ def test_steps_whose_momentum_a_schedule_changes(name, dtype):
     compare(name, dtype, True)
 
 
-@pytest.mark.parametrize("dtype", GRADIENTS)
-@pytest.mark.parametrize("name", ["Adagrad", "Adadelta"])
-def test_steps_whose_squares_a_state_does_not_hold(name, dtype):
-    """The first step is exact; later steps continue with the largest number that the state can represent."""
-    kind, settings, _ = OPTIMIZERS[name]
-    p = flow.nn.Parameter(flow.tensor(np.ones(4)).to(getattr(flow, dtype)))
-    q = torch.nn.Parameter(torch.ones(4, dtype=torch.float64))
-    found = []
-    for lib, own in ((flow, p), (torch, q)):
-        optimizer, steps = getattr(lib.optim, kind)([own], lr=1.0, **settings), []
-        for _ in range(3):
-            own.grad = lib.tensor(np.array(GRADIENTS[dtype])).to(own.dtype)
-            optimizer.step()
-            steps.append(own.detach().to(lib.float64).numpy().copy())
-        found.append(steps)
-    np.testing.assert_allclose(found[0][0], found[1][0], STEPS[dtype][1], STEPS[dtype][1])
-    assert (np.diff([s[0] for s in found[0]]) < 0).all(), found[0]
+#: Gradients of three steps of each element of a parameter, and the numbers that a state of f32 does not hold.
+SEQUENCES = np.array([
+    [1e20, 1e20, 1e20], [1e20, 1.0, 1.0], [1.0, 1e20, 1.0], [3e38, 3e38, 3e38], [1e-30, 1e-30, -1e-30],
+    [1e-20, -1e-20, -1e-20], [1.0, np.nan, 1.0], [1.0, np.inf, 1.0], [-np.inf, 1.0, 1.0],
+])  # fmt: skip
+SETTINGS = [
+    *(("SGD", s) for s in ({}, {"momentum": 0.9, "nesterov": True, "weight_decay": 0.1}, {"maximize": True})),
+    *(("Adam", s) for s in ({}, {"amsgrad": True}, {"weight_decay": 0.1})), ("AdamW", {}),
+    *(("RMSprop", s) for s in ({}, {"centered": True}, {"momentum": 0.9})),
+    *(("Adagrad", s) for s in ({}, {"lr_decay": 0.1}, {"initial_accumulator_value": 1.0})),
+    *(("Adadelta", s) for s in ({}, {"weight_decay": 0.1}, {"maximize": True})),
+    ("Adamax", {}), ("NAdam", {}), ("RAdam", {}), ("Rprop", {}),
+]  # fmt: skip
+
+
+def path(lib, name, settings, start, **options):
+    p = lib.nn.Parameter(lib.tensor(start))
+    optimizer, found = getattr(lib.optim, name)([p], lr=0.1, **settings, **options), []
+    for gradient in SEQUENCES.T:
+        p.grad = lib.tensor(gradient.astype(start.dtype))
+        optimizer.step()
+        found.append(p.detach().double().tolist())
+    return found
+
+
+@pytest.mark.parametrize(("name", "settings"), SETTINGS)
+def test_steps_at_the_ends_of_the_range_are_those_of_pytorch(name, settings):
+    """A state that overflows ends the steps where PyTorch's state overflows. PyTorch has two ways of `NAdam`."""
+    start = np.linspace(-2, 2, len(SEQUENCES)).astype(np.float32)
+    want = path(torch, name, settings, start, **({"foreach": True} if name == "NAdam" else {}))
+    np.testing.assert_allclose(path(flow, name, settings, start), want, 2e-5, 2e-5)
 
 
 def compare(name, dtype, cycled):

@@ -15,7 +15,9 @@ import numpy as np
 import pytest
 from samples import SAMPLES
 
+import oneflow as flow
 from oneflow.dialect import dtypes
+from oneflow.dialect.compute import element_wise
 from oneflow.dialect.numpy_builder import run_reference
 from oneflow.dialect.oneflow import create_context
 from oneflow.dialect.reader import read_module
@@ -214,3 +216,36 @@ def test_concatenation_of_empty_tensors() -> None:
     }"""
     program = compile_module(read_module(text, create_context()), options=Options(cached=False))
     assert program(np.ones((3, 0), np.float32), np.ones((2, 0), np.float32))[0].shape == (5, 0)
+
+
+def _kept_type(op: Call) -> TensorDesc:
+    """The rule of a user: both operands have one shape, of any number of rows."""
+    if op.y.shape != op.x.shape:
+        raise op.error("expected y of the shape of x")
+    return op.x
+
+
+#: Meanings that do not compare the sizes which `_kept_type` compares, and operators that these call.
+KEEPS = {
+    "decompose": ("tsize_kept", {"types": _kept_type, "decompose": lambda ops, op: ops.identity(op.y)}),
+    "nested": ("tsize_nested", {"types": "y", "decompose": lambda ops, op: ops.tsize_kept(op.x, op.y)}),
+    "nested check": ("tsize_assign", {"types": "y", "decompose": lambda ops, op: ops.assign(op.x, op.y)}),
+    "compute": (
+        "tsize_computed",
+        {"types": _kept_type, "compute": lambda op: element_wise(op.y.shape, lambda *i: op.x[i] * 0 + op.y[i])},
+    ),
+}
+
+
+@pytest.mark.parametrize("meaning", KEEPS)
+def test_rules_of_users_are_checked_at_run_time(meaning: str) -> None:
+    """A meaning need not compare the sizes that the types of the operator, or of an inner operator, compare."""
+    for name, slots in KEEPS.values():
+        if name not in REGISTRY:
+            flow.operator(f"{name}(x, y) -> z")(type("Kept", (), {"__doc__": "y, of the type of x.", **slots}))
+    name, rows = KEEPS[meaning][0], flow.TensorSpec((None, 2), flow.float32)
+    program = flow.compile(lambda x, y: getattr(flow.ops, name)(x, y), rows, rows)
+    three, two = (np.arange(2.0 * n, dtype=np.float32).reshape(n, 2) for n in (3, 2))
+    np.testing.assert_array_equal(program(three + 1, three), three)
+    with pytest.raises(SizeError, match=rf"oneflow\.{name}: dimension 0 of y, which is dimension 0 of x .*3, got 2"):
+        program(three, two)
