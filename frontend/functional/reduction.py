@@ -154,7 +154,7 @@ def _floats(x: Any, name: str) -> Tensor:
     """
     x = as_tensor(x)
     if not x.dtype.is_float:
-        raise fail(f"expected floating-point elements for {name}, got {x.dtype}; write x.float().{name}(..)")
+        raise fail(f"expected floating-point elements for {name}, got {x.dtype.mlir}; write x.float().{name}(..)")
     return cast(x, x.dtype.accumulator)
 
 
