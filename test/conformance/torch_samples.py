@@ -42,6 +42,7 @@ _ORDERS: dict[str, Callable[..., Any]] = {
     "einsum": lambda f: lambda tensors, equation: f(equation, tensors),
     "nn.functional.embedding": lambda f: lambda weight, index, **options: f(index, weight, **options),
     "polygamma": lambda f: lambda x, n, **options: f(n, x, **options),
+    "special.polygamma": lambda f: lambda x, n, **options: f(n, x, **options),
     "where": lambda f: lambda x, condition, other, **options: f(condition, x, other, **options),
 }
 #: The tolerance, relative and absolute, of each element type; 1e-7 for others.
