@@ -189,7 +189,7 @@ def _whole_size(size: Any) -> Size:
     try:
         return operator.index(size)
     except TypeError:
-        what = f"{size} of type {size.dtype}" if isinstance(size, Expr) else size
+        what = f"{size} of type {size.dtype.mlir}" if isinstance(size, Expr) else size
         raise s.BodyError(f"expected a whole number or an expression of type index as a size, got {what}") from None
 
 

@@ -17,9 +17,9 @@ import numpy as np
 class DType:
     """One element type.
 
-    `name` is OneFlow's and NumPy's word (`float32`), `mlir` is MLIR's (`f32`), `code` is the number
-    in OneFlow's `DataType` protocol enumeration, or beyond for floats of 8 bits, which OneFlow lacks, `kind` is
-    `bool`, `uint`, `int`, `float`, `complex` or `index`.
+    `str(dtype)` is OneFlow's name with the package (`oneflow.float32`), `name` is OneFlow's and NumPy's word
+    (`float32`), `mlir` is MLIR's (`f32`), `code` is the number in OneFlow's `DataType` protocol enumeration (beyond
+    it for floats of 8 bits, which OneFlow lacks), `kind` is `bool`, `uint`, `int`, `float`, `complex` or `index`.
     """
 
     name: str
@@ -90,9 +90,6 @@ class DType:
     def largest(self) -> float:
         """The largest finite number of a float."""
         return float(ml_dtypes.finfo(self.numpy).max)
-
-    def __str__(self) -> str:
-        return self.mlir
 
     def __repr__(self) -> str:
         return f"oneflow.{self.name}"

@@ -43,7 +43,7 @@ def _refuse_integers(entries: Sequence[Entry], targets: Sequence[Value], start: 
         names = filter(None, (name_of(e) for e, _ in reversed(path_back)))
         path = [f"input {number}", *names, "result"]
         raise NotDifferentiable(
-            f"{name_of(culprit[0])} gives {culprit[1].dtype}, which has no gradient, and every way from input"
+            f"{name_of(culprit[0])} gives {culprit[1].dtype.mlir}, which has no gradient, and every way from input"
             f" {number} leads through such: {shortened(path)}; leave the input out, or stop its gradient before",
             culprit[0],
         )

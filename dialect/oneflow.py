@@ -298,7 +298,7 @@ def _read_constant(op: ir.Operation, desc: TensorDesc) -> np.ndarray:
     if attribute.is_splat:
         return np.full(desc.static_shape, attribute.get_splat_value().value, desc.dtype.numpy)
     if desc.dtype in (dtypes.bfloat16, *dtypes.FLOAT8):
-        raise OperatorError(f"{op.name}: expected an array of {desc.dtype} in a body to have one value")
+        raise OperatorError(f"{op.name}: expected an array of {desc.dtype.mlir} in a body to have one value")
     return np.array(attribute).astype(desc.dtype.numpy).reshape(desc.static_shape)
 
 

@@ -169,7 +169,7 @@ def _number_like(x: Expr, number: Number) -> Expr:
     """A number with the type of `x`; a fraction is refused where `x` is an integer."""
     if number % 1 and x.dtype.kind in ("int", "uint", "index"):
         raise BodyError(
-            f"expected a whole number with an operand of {x.dtype}, got {number}: cast the other operand to a float"
+            f"expected a whole number with an operand of {x.dtype.mlir}, got {number}: cast the operand to a float"
         )
     return const(number, x.dtype)
 
@@ -182,15 +182,15 @@ def _pair(a: Operand, b: Operand) -> tuple[Expr, Expr]:
         return _number_like(b, a), b
     assert isinstance(a, Expr) and isinstance(b, Expr), "one operand has to be an expression"
     if a.dtype != b.dtype:
-        raise BodyError(f"expected operands of one type, got {a.dtype} and {b.dtype}: cast one")
+        raise BodyError(f"expected operands of one type, got {a.dtype.mlir} and {b.dtype.mlir}: cast one")
     return a, b
 
 
 def _expect_fitting(kind: str, dtype: DType) -> None:
     if dtype.is_stored_only:
-        raise BodyError(f"expected a type that is computed with for {kind}, got {dtype}: cast it, to f32 for example")
+        raise BodyError(f"expected a type that is computed with for {kind}, got {dtype.mlir}: cast it to f32")
     if kind in FLOATS_ONLY and not dtype.is_inexact:
-        raise BodyError(f"expected a float for {kind}, got {dtype}: cast the operand, or divide integers by //")
+        raise BodyError(f"expected a float for {kind}, got {dtype.mlir}: cast the operand, or divide integers by //")
 
 
 def unary(kind: str, x: Expr) -> Expr:
@@ -403,5 +403,5 @@ def format_expr(node: Expr) -> str:
     if node.kind == "load":
         return f"{node.value}[{', '.join(args)}]"
     if node.kind == "cast":
-        return f"{node.dtype}({args[0]})"
+        return f"{node.dtype.mlir}({args[0]})"
     return f"{node.kind}({', '.join(args)})"

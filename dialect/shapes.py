@@ -54,7 +54,7 @@ def same_dtype(op: Call, descs: Sequence[TensorDesc]) -> None:
     """
     for desc in descs[1:]:
         if desc.dtype != descs[0].dtype:
-            raise op.error(f"expected operands of one data type, got {descs[0].dtype} and {desc.dtype}")
+            raise op.error(f"expected operands of one data type, got {descs[0].dtype.mlir} and {desc.dtype.mlir}")
 
 
 def expect_dtype(op: Call, name: str, desc: TensorDesc, allowed: Sequence[object], only_real: bool = False) -> None:
@@ -71,7 +71,8 @@ def expect_dtype(op: Call, name: str, desc: TensorDesc, allowed: Sequence[object
     has_complex = op.record.parts is not None and not only_real and all(d in allowed for d in dtypes.PARTS)
     complex_types = dtypes.COMPLEX if has_complex else ()
     if desc.dtype not in complex_types:
-        raise op.error(f"expected {name} of type {', '.join(map(str, (*allowed, *complex_types)))}, got {desc.dtype}")
+        wanted = ", ".join(d.mlir for d in (*allowed, *complex_types))
+        raise op.error(f"expected {name} of type {wanted}, got {desc.dtype.mlir}")
 
 
 def expect_rank(op: Call, name: str, desc: TensorDesc, min_rank: int, max_rank: int | None = None) -> None:
@@ -117,7 +118,7 @@ def expect_fill(op: Call, value: float, dtype: DType) -> None:
         OperatorError: the value cannot fill the tensor.
     """
     if not dtype.is_inexact and not math.isfinite(value):
-        raise op.error(f"expected a finite fill value for {dtype}, got {value}")
+        raise op.error(f"expected a finite fill value for {dtype.mlir}, got {value}")
 
 
 def solve_reshape(op: Call, source: Shape, target: Sequence[int]) -> Shape:

@@ -99,8 +99,8 @@ class TensorDesc:
 
     def __str__(self) -> str:
         if self.shape is None:
-            return f"tensor<*x{self.dtype}>"
-        return f"tensor<{format_shape(self.shape)}{'x' if self.shape else ''}{self.dtype}>"
+            return f"tensor<*x{self.dtype.mlir}>"
+        return f"tensor<{format_shape(self.shape)}{'x' if self.shape else ''}{self.dtype.mlir}>"
 
 
 def common_type(descs: Sequence[TensorDesc]) -> TensorDesc:

@@ -187,7 +187,7 @@ def _read(tensor: Any, name: str) -> np.ndarray:
 def _write(target: Any, array: np.ndarray, name: str) -> None:
     """Replaces the values of a tensor."""
     if not isinstance(target, EagerTensor) or tuple(target.shape) != array.shape or target.array.dtype != array.dtype:
-        wanted = f"{dtypes.from_numpy(array.dtype)} of shape {Shape(array.shape)}"
+        wanted = f"{dtypes.from_numpy(array.dtype).mlir} of shape {Shape(array.shape)}"
         raise fail(f"expected a tensor of {wanted} to write the result of comm.{name} to, got {target!r}")
     if target.requires_grad and target.is_leaf:
         raise refuse(f"comm.{name} would update a leaf that requires grad; pass x.data, or x.grad")

@@ -98,7 +98,7 @@ class Placement:
         nd = tuple(S(s.axis + desc.rank) if s.axis is not None and s.axis < 0 else s for s in entries)
         wrong = problem(nd, desc.rank, self.mesh)
         if wrong is None and not desc.dtype.has_sums and any(s.kind == "P" for s in nd):
-            wrong = f"expected no partial sums of {desc.dtype}, got {format_nd_sbp(nd)}"
+            wrong = f"expected no partial sums of {desc.dtype.mlir}, got {format_nd_sbp(nd)}"
         if wrong is not None:
             raise ValueError(f"{wrong} for {desc}")
         return nd

@@ -239,7 +239,7 @@ def _check_stft(op: Call) -> None:
             f" and {op.n_fft}"
         )
     if op.window is not None and not op.window.compatible(TensorDesc((size,), op.input.dtype)):
-        raise op.error(f"expected a window of {size} elements of {op.input.dtype}, got {op.window}")
+        raise op.error(f"expected a window of {size} elements of {op.input.dtype.mlir}, got {op.window}")
 
 
 def _write_stft(ops: Builder, op: Call) -> Value:

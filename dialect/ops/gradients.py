@@ -95,7 +95,7 @@ def _expect_ones(op: Call, wanted: Sequence[tuple[str, DType]]) -> None:
     for name, dtype in wanted:
         got = op[name]
         if got.dtype != dtype or got.element_count not in (1, None):
-            raise op.error(f"expected {name} of one element of {dtype}, got {got}")
+            raise op.error(f"expected {name} of one element of {dtype.mlir}, got {got}")
 
 
 @operator(

@@ -364,7 +364,7 @@ def _check_update(states: tuple[str, ...]) -> Rule:
         for name in ("scale_by_tensor", "down_scale_by_tensor"):
             number = op[name]
             if number is not None and (number.dtype != rows.dtype or number.element_count not in (1, None)):
-                raise op.error(f"expected {name} of one element of {rows.dtype}, got {number}")
+                raise op.error(f"expected {name} of one element of {rows.dtype.mlir}, got {number}")
 
     return check
 

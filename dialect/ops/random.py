@@ -193,7 +193,7 @@ class UniformInt:
             raise op.error(f"expected from < to, with a distance of at most 2**32, got {low} and {high}")
         limits = np.iinfo(op.dtype.numpy)
         if low < limits.min or high - 1 > limits.max:
-            raise op.error(f"expected numbers of {op.dtype}, got from {low} to {high}")
+            raise op.error(f"expected numbers of {op.dtype.mlir}, got from {low} to {high}")
         expect_offset(op)
         return filled(op)
 

@@ -496,7 +496,7 @@ class ArgWhere:
 
     def types(op: Call) -> tuple[TensorDesc, ...]:
         if op.dtype not in INDEX:
-            raise op.error(f"expected dtype i32 or i64, got {op.dtype}")
+            raise op.error(f"expected dtype i32 or i64, got {op.dtype.mlir}")
         if None in op.input.shape:
             raise op.error(f"expected a static shape of input, got {op.input}")
         count = int(np.prod(op.input.shape, dtype=np.int64))

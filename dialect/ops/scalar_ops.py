@@ -72,10 +72,10 @@ def expect_whole(op: Call, name: str, value: float, dtype: DType, wraps: bool) -
         OperatorError: the number is not.
     """
     if not math.isfinite(value) or value != int(value):
-        raise op.error(f"expected {name} whole number for a tensor of {dtype}, got {value}: cast the tensor first")
+        raise op.error(f"expected {name} whole number for a tensor of {dtype.mlir}, got {value}: cast the tensor")
     low, high = integer_range(dtype)
     if not wraps and not low <= value <= high:
-        raise op.error(f"expected {name} number in [{low}, {high}] for a tensor of {dtype}, got {value}")
+        raise op.error(f"expected {name} number in [{low}, {high}] for a tensor of {dtype.mlir}, got {value}")
 
 
 def number_types(allowed: tuple[DType, ...], result: DType | None, wraps: bool) -> Rule:

@@ -294,7 +294,7 @@ class IndexAdd:
             wanted = op.index.shape[0] if i == dim else op.input.shape[i]
             expect_dim(op, f"axis {i} of source", size, wanted)
         if not op.input.dtype.is_float and op.alpha % 1:
-            raise op.error(f"expected a whole number alpha for {op.input.dtype}, got {op.alpha}")
+            raise op.error(f"expected a whole number alpha for {op.input.dtype.mlir}, got {op.alpha}")
         desc: TensorDesc = op.input
         return desc
 

@@ -70,7 +70,7 @@ class Constant:
         if op.is_complex_value and (not op.dtype.is_complex or len(op.complex_value) != 2 or op.is_floating_value):
             raise op.error(
                 "expected a complex dtype, a complex_value of two numbers and is_floating_value to be false where"
-                f" is_complex_value, got {op.dtype}, {list(op.complex_value)} and {op.is_floating_value}"
+                f" is_complex_value, got {op.dtype.mlir}, {list(op.complex_value)} and {op.is_floating_value}"
             )
         expect_fill(op, _value(op), op.dtype)
         return filled(op)

@@ -112,7 +112,7 @@ def _shapes(op: Call) -> list[Sequence[int]]:
             f"expected tensors of one size that make up {op.in_}, got the shapes {[list(s) for s in shapes]}"
         )
     if set(kinds) != {op.in_.dtype}:
-        raise op.error(f"expected tensors of type {op.in_.dtype}, got {', '.join(map(str, kinds))}")
+        raise op.error(f"expected tensors of type {op.in_.dtype.mlir}, got {', '.join(k.mlir for k in kinds)}")
     return shapes
 
 

@@ -198,7 +198,7 @@ def _expect_number(op: Call, name: str) -> None:
     """Checks an operand of one element."""
     got, dtype = op[name], NUMBERS[name] or op.model.dtype
     if got is not None and (got.dtype != dtype or got.element_count not in (1, None)):
-        raise op.error(f"expected {name} of one element of {dtype}, got {got}")
+        raise op.error(f"expected {name} of one element of {dtype.mlir}, got {got}")
 
 
 def _sbp(states: Sequence[str]) -> Any:

@@ -30,9 +30,11 @@ class Probe(Builder):
         return Value(self, None, describe_array(value))
 
 
-def gradient_reads(op: Call) -> list[bool]:
-    """Whether the gradient of a call reads the elements of each operand; `op` is a call on values with results."""
-    return _reads(op, op.operands)
+def gradient_reads(op: Call, asked: Sequence[Value] | None = None) -> list[bool]:
+    """Whether the gradient of a call reads the elements of each operand, or of each of the values `asked`; `op` is a
+    call on values with results.
+    """
+    return _reads(op, op.operands if asked is None else asked)
 
 
 def _reads(op: Call, asked: Sequence[Value], constants: Sequence[Value] = ()) -> list[bool]:

@@ -118,7 +118,7 @@ def fitting(number: Any, dtype: DType) -> Any:
     """
     if isinstance(number, complex) and not dtype.is_complex:
         raise fail(
-            f"expected a real number with a tensor of {dtype}, got {number}; convert the tensor with "
+            f"expected a real number with a tensor of {dtype.mlir}, got {number}; convert the tensor with "
             f"x.to(flow.complex64)"
         )
     if dtype.kind == "bool":
@@ -129,5 +129,5 @@ def fitting(number: Any, dtype: DType) -> Any:
     if not info.min <= number <= info.max:
         if info.min == 0 and -info.max <= number < 0:
             return number + info.max + 1
-        raise fail(f"expected a number in [{info.min}, {info.max}] with a tensor of {dtype}, got {number}")
+        raise fail(f"expected a number in [{info.min}, {info.max}] with a tensor of {dtype.mlir}, got {number}")
     return number

@@ -36,6 +36,7 @@ from oneflow.frontend.core.dispatch import current_builder
 from oneflow.frontend.core.errors import fail, refuse
 from oneflow.frontend.core.promotion import takes_gradient
 from oneflow.frontend.core.tensor import Tensor
+from oneflow.frontend.eager.saved_tensors import Packed, linked, resolved
 from oneflow.frontend.eager.tape import MODE, Variable, no_grad, record
 from oneflow.frontend.eager.tensor import BUILDER, EagerTensor
 
@@ -59,7 +60,8 @@ class Context:
         self.non_differentiable: tuple[Any, ...] = ()
         self.dirty: tuple[Any, ...] = ()
         self._name = name
-        self._saved: tuple[tuple[Variable | None, Any], ...] = ()
+        self._saved: tuple[tuple[Any, Any], ...] = ()
+        self._packed: tuple[Packed | None, ...] = ()
         self._result_numbers: tuple[int | None, ...] = ()
         self._results: tuple[Any, ...] = ()
 
@@ -87,6 +89,10 @@ class Context:
         self._result_numbers = tuple(
             None if v is None or v.is_stale else positions.get(id(t)) for v, t in self._saved
         )
+        hooks = MODE.saved_hooks
+        if hooks is not None:
+            self._packed = tuple(None if v is None else Packed(hooks, v) for v, _ in self._saved)
+            self._saved = tuple((None, t) if v is None else (linked(v), None) for v, t in self._saved)
 
     @contextmanager
     def with_results(self, results: Sequence[Any]) -> Iterator[None]:
@@ -105,8 +111,13 @@ class Context:
             RuntimeError: one was updated in place since.
         """
         variables = [
-            self._as_gradients_see_it(v, n) for (v, _), n in zip(self._saved, self._result_numbers, strict=True)
+            self._as_gradients_see_it(resolved(v), n)
+            for (v, _), n in zip(self._saved, self._result_numbers, strict=True)
         ]
+        if self._packed:
+            variables = [
+                v if v is None or p is None else p.restored(v) for v, p in zip(variables, self._packed, strict=True)
+            ]
         for variable in variables:
             if variable is not None and variable.is_stale:
                 assert variable.memory is not None

@@ -30,11 +30,13 @@ from oneflow.frontend.core.hooks import Hooks
 class Mode(threading.local):
     """The state of this thread: whether operators are recorded, and whose gradient is being computed.
 
-    `depth` is the nesting level of calls of `flow.grad` in eager mode.
+    `depth` is the nesting level of calls of `flow.grad` in eager mode, `saved_hooks` the hooks on tensors that calls
+    keep (see `saved_tensors.py`).
     """
 
     def __init__(self) -> None:
         self.recording, self.gradient_of, self.depth = True, "", 0
+        self.saved_hooks: Any = None
 
 
 MODE = Mode()
@@ -248,7 +250,11 @@ class Node:
         self.result_values[at] = (variable.handle, variable.desc, variable.shared_memory(), variable.version)
 
     def sources(self) -> Iterator[Variable]:
-        """The variables that the call read.
+        """The variables that the call read; see `operands`."""
+        return iter(flatten(self.operands().values()))
+
+    def operands(self) -> dict[str, Any]:
+        """The operands by name.
 
         Raises:
             RuntimeError: a backward pass has freed the operands.
@@ -258,7 +264,7 @@ class Node:
                 f"backward through oneflow.{self.record.name} a second time: the first pass has freed the saved "
                 "tensors; pass retain_graph=True to the first backward, or compute the result again"
             )
-        return iter(flatten(self.inputs.values()))
+        return self.inputs
 
     def reads(self, variable: Variable) -> bool:
         """Whether the gradient needs the elements of a variable."""
@@ -270,12 +276,12 @@ class Node:
 
     def call(self, builder: Builder) -> Call:
         """The call, with the same variable objects that other calls have."""
-        assert self.inputs is not None
-        results = [self._result(builder, i) for i in range(len(self.results))]
+        results = [self.result(builder, i) for i in range(len(self.results))]
         outputs = distribute(self.record.signature.outputs, results, None)
-        return Call(self.record, self.inputs, self.attrs, outputs)
+        return Call(self.record, self.operands(), self.attrs, outputs)
 
-    def _result(self, builder: Builder, number: int) -> Variable:
+    def result(self, builder: Builder, number: int) -> Variable:
+        """The variable of a result, the same for all calls that read the result."""
         known = self.results[number]()
         if known is not None:
             return known
@@ -310,11 +316,14 @@ def record(op: Operator, inputs: dict[str, Any], attrs: dict[str, Any], results:
         return
     if op.grad is zero_grad:
         return
-    node = Node(op, inputs, attrs)
+    hooks = MODE.saved_hooks
+    node = Node(op, inputs, attrs) if hooks is None else hooks.node(op, inputs, attrs)
     for variable in results:
         node.add_result(variable)
         if not variable.desc.dtype.is_inexact and not MODE.depth:
             variable.node = None
+    if hooks is not None:
+        hooks.save(node)
 
 
 def reachable_nodes(roots: Sequence[Variable]) -> list[Node]:

@@ -10,6 +10,7 @@ from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.functional import elementwise as e
 from oneflow.frontend.functional import reduction as r
 from oneflow.frontend.functional import shape as sh
+from oneflow.frontend.functional.complex_numbers import conj
 from oneflow.frontend.functional.products import bmm, matmul, mm
 from oneflow.frontend.functional.rules import as_common
 from oneflow.frontend.functional.scattering import diagonal
@@ -62,21 +63,27 @@ def _inner_of_many(a: Tensor, b: Tensor) -> Tensor:
 
 
 def vdot(input: Any, other: Any) -> Tensor:
-    """The sum of products of two vectors of real numbers."""
+    """The sum of products of two vectors, of which the first is conjugated."""
     a, b = as_common(input, other)
     if a.rank != 1 or b.rank != 1:
         raise fail(f"expected two vectors for vdot, got {a.desc} and {b.desc}")
-    return matmul(a, b)
+    return matmul(conj(a), b)
 
 
 def cross(input: Any, other: Any, dim: int | None = None) -> Tensor:
-    """The cross products of vectors of 3 elements along `dim`, by default the first dimension of size 3."""
+    """The cross products of vectors of 3 elements along `dim`, by default the first dimension of size 3.
+
+    Raises:
+        OneFlowError: the operands differ in rank, or are no vectors of 3 elements.
+    """
     a, b = as_common(input, other)
-    rank = max(a.rank, b.rank)
+    rank = a.rank
+    if rank != b.rank:
+        raise fail(f"expected operands of one rank for cross, got {a.desc} and {b.desc}; write x.unsqueeze(0)")
     if dim is None:
         dim = next((i for i, size in enumerate(a.shape) if size == 3), 0) - a.rank
     axis = dim - rank if dim >= 0 else dim
-    if not -min(a.rank, b.rank) <= axis < 0 or a.shape[axis] != 3 or b.shape[axis] != 3:
+    if not -rank <= axis < 0 or a.shape[axis] != 3 or b.shape[axis] != 3:
         raise fail(f"expected 3 elements along dimension {dim} for cross, got {a.desc} and {b.desc}")
     turned = [[sh.roll(x, -n, sh.axis(x, axis)) for n in (1, 2)] for x in (a, b)]
     return e.sub(e.mul(turned[0][0], turned[1][1]), e.mul(turned[0][1], turned[1][0]))

@@ -13,7 +13,7 @@ from oneflow.frontend.core.dispatch import as_tensor, dispatch
 from oneflow.frontend.core.errors import fail
 from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.functional import elementwise as e
-from oneflow.frontend.functional.rules import as_common
+from oneflow.frontend.functional.rules import as_common, cast, to_float
 
 __all__ = [
     "angle", "complex", "conj", "conj_physical", "imag", "polar", "real", "view_as_complex", "view_as_real",
@@ -54,7 +54,7 @@ def angle(input: Any) -> Tensor:
     x = as_tensor(input)
     if x.dtype.is_complex:
         return e.atan2(imag(x), real(x))
-    turned: Tensor = e.where(e.lt(x, 0), math.pi, 0.0)
+    turned: Tensor = cast(e.where(e.lt(x, 0), math.pi, 0.0), to_float(x).dtype)
     return e.where(e.isnan(x), x, turned) if x.dtype.is_float else turned
 
 

@@ -62,7 +62,8 @@ def tensordot(a: Any, b: Any, dims: Any = 2) -> Tensor:
         OneFlowError: the dimensions do not exist, or their sizes differ.
     """
     a, b = as_common(a, b)
-    dims = dims.tolist() if isinstance(dims, Tensor) else dims
+    if isinstance(dims, Tensor):
+        dims = dims.item() if dims.numel() == 1 else dims.tolist()
     if isinstance(dims, int):
         if not 0 <= dims <= min(a.rank, b.rank):
             raise fail(f"expected dims in [0, {min(a.rank, b.rank)}] for tensordot, got {dims}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import functools
+import math
 from typing import Any
 
 from oneflow.dialect import dtypes
@@ -25,6 +26,7 @@ from oneflow.frontend.functional.rules import (
     cast,
     constant,
     scalar_operand,
+    to_float,
     unary,
 )  # fmt: skip
 from oneflow.frontend.functional.updating import with_inplace
@@ -225,6 +227,8 @@ def hardshrink(x: Any, lambd: float = 0.5) -> Tensor:
 @with_inplace
 def softshrink(x: Any, lambd: float = 0.5) -> Tensor:
     """x moved towards 0 by lambd, 0 where |x| <= lambd; floats."""
+    if not lambd >= 0:
+        raise fail(f"expected lambd of at least 0 for softshrink, got {lambd}")
     return dispatch("softshrink", x, alpha=lambd)
 
 
@@ -286,6 +290,8 @@ def masked_fill(x: Any, mask: Any, value: Any) -> Tensor:
     if isinstance(value, Tensor):
         if value.rank:
             raise fail(f"expected a tensor without dimensions to fill with, got {value.desc}; write flow.where")
+        if value.dtype.is_complex and not x.dtype.is_complex:
+            raise fail(f"expected a real number to fill {x.desc} with, got {value.desc}; write value.real()")
         return _in_shape_of(x, where(mask, cast(value, x.dtype), x))
     if isinstance(number, complex):
         return where(mask, constant(fitting(number, x.dtype), x.dtype), x)  # type: ignore[no-any-return]
@@ -415,11 +421,15 @@ def addcdiv(x: Any, tensor1: Any, tensor2: Any, *, value: float = 1) -> Tensor:
 
 
 def polygamma(n: int, input: Any) -> Tensor:
-    """The n-th derivative of `digamma`, for n of 0 or 1.
+    """The n-th derivative of `digamma`; from the second on of positive numbers, by Hurwitz's zeta function.
 
     Raises:
-        OneFlowError: n is another.
+        OneFlowError: n is no whole number of at least 0.
     """
-    if n not in (0, 1):
-        raise fail(f"expected n to be 0 or 1 for polygamma, got {n!r}")
-    return trigamma(input) if n else digamma(input)
+    if isinstance(n, bool) or not isinstance(n, int) or n < 0:
+        raise fail(f"expected n to be a whole number of at least 0 for polygamma, got {n!r}")
+    if n < 2:
+        return trigamma(input) if n else digamma(input)
+    x = to_float(input)
+    sums = dispatch("broadcast_zeta", constant(n + 1.0, x.dtype), x)
+    return mul(sums, (-1.0) ** (n + 1) * math.factorial(n))

@@ -137,6 +137,8 @@ def _pool(
     lists = {n: per_dimension(attrs.pop(n), spatial, n) for n in ("padding", "dilation") if n in attrs}
     steps = kernel if stride is None else per_dimension(stride, spatial, "stride")
     images, drop_batch = as_batch(as_tensor(x), spatial)
+    if 0 in images.shape[1:]:
+        raise fail(f"expected images with elements for {kind}_pool{spatial}d, got {as_tensor(x).desc}")
     results = dispatch_all(f"{kind}_pool_{spatial}d", images, kernel_size=kernel, stride=steps, **lists, **attrs)
     return tuple(map(drop_batch, results))
 

@@ -154,7 +154,7 @@ def _floats(x: Any, name: str) -> Tensor:
     """
     x = as_tensor(x)
     if not x.dtype.is_float:
-        raise fail(f"expected floating-point elements for {name}, got {x.dtype}; write x.float().{name}(..)")
+        raise fail(f"expected floating-point elements for {name}, got {x.dtype.mlir}; write x.float().{name}(..)")
     return cast(x, x.dtype.accumulator)
 
 
@@ -252,7 +252,8 @@ def _norm(x: Tensor, p: float, dim: Dims, keepdim: bool) -> Tensor:
     if p == 2:
         return _root(_reduce("reduce_sum", e.square(x), dim, keepdim))
     if p == 0:
-        return _reduce("reduce_sum", cast(e.ne(x, 0.0), x.dtype), dim, keepdim)
+        # The gradient of a step is 0, and is there.
+        return _reduce("reduce_sum", e.masked_fill(e.sign(x), e.ne(x, 0.0), 1.0), dim, keepdim)
     size = e.abs(x)
     if math.isinf(p):
         return (amax if p > 0 else amin)(size, dim, keepdim)

@@ -89,8 +89,10 @@ def _neutral(reduce: str, x: Tensor) -> float | int:
 
 def index_add(input: Any, dim: int, index: Any, source: Any, alpha: float = 1) -> Tensor:
     """`input` with the slices of `source`, times `alpha`, added to its slices at `index` along `dim`."""
-    x = as_tensor(input)
-    return dispatch("index_add", x, index, source, dim=sh.axis(x, dim), alpha=float(alpha))
+    x, added = as_tensor(input), as_tensor(source)
+    axis = sh.axis(x, dim, scalar=True)
+    added = added if x.rank else sh.reshape(added, (1,))
+    return sh.on_vector(lambda v: dispatch("index_add", v, index, added, dim=axis, alpha=float(alpha)), x)
 
 
 def diag(x: Any, diagonal: int = 0) -> Tensor:

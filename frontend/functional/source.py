@@ -102,7 +102,7 @@ def arange(start: Any, end: Any = None, step: Any = 1, *, dtype: DType | None = 
     target = dtype or (get_default_dtype() if any(isinstance(v, float) for v in values) else dtypes.int64)
     kind, convert = ("float", float) if target.is_float else ("integer", int)
     if not target.is_float and any(isinstance(v, float) and v != math.floor(v) for v in values):
-        raise fail(f"expected integers for arange of {target}, got {values}")
+        raise fail(f"expected integers for arange of {target.mlir}, got {values}")
     attrs = dict(zip((f"{kind}_start", f"{kind}_limit", f"{kind}_delta"), map(convert, values), strict=True))
     return dispatch("arange", dtype=target, **attrs)
 

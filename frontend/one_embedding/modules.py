@@ -120,7 +120,7 @@ class MultiTableEmbedding(Module):
         """
         ids = as_tensor(ids)
         if ids.dtype != self.key_type:
-            raise ValueError(f"expected ids of type {self.key_type}, got {ids.dtype}")
+            raise ValueError(f"expected ids of type {self.key_type.mlir}, got {ids.dtype.mlir}")
         table_ids = None if table_ids is None else as_tensor(table_ids)
         padding = {} if self.padding_idx is None else {"padding_idx": self.padding_idx, "has_padding_idx": True}
         embeddings = dispatch(

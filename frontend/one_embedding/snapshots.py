@@ -77,8 +77,8 @@ class PersistentTableWriter(_Snapshot):
         types = self.key_type.numpy, self.value_type.numpy
         if ids.ndim != 1 or rows.shape != wanted or (ids.dtype, rows.dtype) != types:
             raise ValueError(
-                f"expected keys of {self.key_type} and values of {self.value_type} of shape {wanted}, got {ids.dtype}"
-                f" of shape {ids.shape} and {rows.dtype} of shape {rows.shape}"
+                f"expected keys of {self.key_type.mlir} and values of {self.value_type.mlir} of shape {wanted}, got"
+                f" {ids.dtype} of shape {ids.shape} and {rows.dtype} of shape {rows.shape}"
             )
         for number, held in enumerate(self.tables):
             own = ids.astype(np.int64) % len(self.tables) == number

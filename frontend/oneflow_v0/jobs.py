@@ -69,7 +69,7 @@ class FunctionConfig:
             CallError: another type is given.
         """
         if dtype != float32:
-            raise CallError(f"expected the default data type float32, got {dtype}; pass a dtype to placeholders")
+            raise CallError(f"expected the default data type float32, got {dtype.mlir}; pass a dtype to placeholders")
 
 
 @dataclass

@@ -66,7 +66,7 @@ def get_variable(
     if variable.dtype != dtype or (shape is not None and tuple(variable.shape) != tuple(shape)):
         raise CallError(
             f"flow.get_variable: expected {variable.desc} for {name!r}, as in the first call, got "
-            f"{tuple(shape or ())} {dtype}"
+            f"{tuple(shape or ())} {dtype.mlir}"
         )
     job.variables[name] = variable
     return variable

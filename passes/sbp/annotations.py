@@ -159,7 +159,7 @@ def expect_layout(nd: NdSbp, desc: TensorDesc, mesh: Mesh, what: str, location: 
     """
     wrong = problem(nd, desc.rank, mesh)
     if wrong is None and not desc.dtype.has_sums and any(s.is_partial for s in nd):
-        wrong = f"expected no partial sums of {desc.dtype}, got {format_nd_sbp(nd)}"
+        wrong = f"expected no partial sums of {desc.dtype.mlir}, got {format_nd_sbp(nd)}"
     if wrong is not None:
         raise PassError(f"{what}: {wrong} for {desc}", location)
 

@@ -1,12 +1,14 @@
 """PyTorch's own samples of its operators, on the functions of this project that have PyTorch's names.
 
-    python test/conformance/torch_samples.py [--samples 3] [--dtype float32] [--only NAME ..] [--report FILE]
+    python test/conformance/torch_samples.py [--samples 3] [--dtype float32 int64 ..] [--only NAME ..] [--report FILE]
 
 A sample of `op_db` is a call, which runs in eager mode with both packages. The results have to have the element
 types, shapes and values of PyTorch's results, and the gradients of their weighted sum the values of PyTorch's
-gradients. A call that PyTorch states as an error has to be refused. The table has a row for each operator: the
-numbers of equal samples, of equal samples with gradients and of refused errors, and the differences; the sums follow.
-The script needs the extra `torch`, and the package `expecttest`, which PyTorch's samples import.
+gradients. A call that PyTorch states as an error has to be refused; PyTorch states these calls without an element
+type, so they run once. The table of each element type has a row for each operator: the numbers of equal samples, of
+equal samples with gradients and of refused errors, and the differences; the sums follow. `REASONS` has the reasons of
+differences; the last lines count differences by reason and list those without. The script needs the extra `torch`,
+and the package `expecttest`, which PyTorch's samples import.
 """
 
 from __future__ import annotations
@@ -40,8 +42,13 @@ _ORDERS: dict[str, Callable[..., Any]] = {
     "einsum": lambda f: lambda tensors, equation: f(equation, tensors),
     "nn.functional.embedding": lambda f: lambda weight, index, **options: f(index, weight, **options),
     "polygamma": lambda f: lambda x, n, **options: f(n, x, **options),
+    "special.polygamma": lambda f: lambda x, n, **options: f(n, x, **options),
     "where": lambda f: lambda x, condition, other, **options: f(condition, x, other, **options),
 }
+#: The tolerance, relative and absolute, of each element type; 1e-7 for others.
+TOLERANCES = {"float32": 1e-4, "complex64": 1e-4, "float16": 2e-3, "bfloat16": 2e-2}
+#: The reasons of differences: for operators, by a regular expression, and texts of differences in which one is found.
+REASONS: tuple[tuple[str, str, str], ...] = ()
 _NUMBERS = re.compile(r"-?\d+(\.\d+)?(e-?\d+)?")
 
 
@@ -75,12 +82,18 @@ def counterpart(name: str) -> Callable[..., Any] | None:
 def converted(value: Any) -> Any:
     """An argument of PyTorch's function as one of this project's."""
     if isinstance(value, torch.Tensor):
-        array = value.detach().resolve_conj().resolve_neg().numpy()
-        tensor = flow.tensor(np.array(array, order="C"))
+        tensor = flow.tensor(np.array(array_of(value), order="C"))
         return tensor.requires_grad_() if value.requires_grad else tensor
     if isinstance(value, torch.dtype):
         return getattr(flow, str(value).removeprefix("torch."))
     return str(value) if isinstance(value, torch.device) else value
+
+
+def array_of(value: torch.Tensor) -> np.ndarray:
+    """The elements of a tensor of PyTorch."""
+    plain = value.detach().resolve_conj().resolve_neg()
+    is_bfloat16 = plain.dtype is torch.bfloat16
+    return plain.view(torch.int16).numpy().view(flow.bfloat16.numpy) if is_bfloat16 else plain.numpy()
 
 
 def tensors_of(result: Any, kind: type) -> list[Any]:
@@ -92,15 +105,18 @@ def tensors_of(result: Any, kind: type) -> list[Any]:
 
 def difference(want: torch.Tensor, got: Any, what: str) -> str:
     """The difference between a result or gradient and PyTorch's as text; empty if equal."""
-    dtypes = str(want.dtype).removeprefix("torch."), repr(got.dtype).removeprefix("oneflow.")
+    dtypes = str(want.dtype).removeprefix("torch."), str(got.dtype).removeprefix("oneflow.")
     if dtypes[0] != dtypes[1]:
         return f"{what} of type {dtypes[1]} for {dtypes[0]}"
     if tuple(want.shape) != tuple(got.shape):
         return f"{what} of another shape"
-    wide = {"float32": 1e-4, "complex64": 1e-4, "float16": 2e-3, "bfloat16": 2e-2}
-    tolerance = wide.get(dtypes[0], 1e-7)
-    theirs = want.detach().resolve_conj().resolve_neg().numpy()
-    close = np.allclose(theirs, got.detach().numpy(), rtol=tolerance, atol=tolerance, equal_nan=True)
+    theirs, ours = array_of(want), got.detach().numpy()
+    if not got.dtype.is_inexact:
+        close = np.array_equal(theirs, ours)
+    else:
+        tolerance = TOLERANCES.get(dtypes[0], 1e-7)
+        wide = got.dtype.complex.numpy
+        close = np.allclose(theirs.astype(wide), ours.astype(wide), rtol=tolerance, atol=tolerance, equal_nan=True)
     return "" if close else f"{what} of other values"
 
 
@@ -140,12 +156,19 @@ def compare(row: Row, op: Any, function: Callable[..., Any], sample: Any, compar
 
 def one_line(error: BaseException) -> str:
     """An error without places and numbers."""
-    text = re.sub(r"^\S+:\d+: ", "", " ".join(str(error).split()))
+    text = re.sub(r"^\S+:\d+: ", "", next(iter(str(error).splitlines()), ""))
     return f"{type(error).__name__}: {_NUMBERS.sub('N', text)}"[:110]
 
 
-def run(op: Any, function: Callable[..., Any], dtype: torch.dtype, count: int, compared: int | None = None) -> Row:
-    """The row of one operator, of whose results the first are compared."""
+def run(
+    op: Any,
+    function: Callable[..., Any],
+    dtype: torch.dtype,
+    count: int,
+    compared: int | None = None,
+    with_errors: bool = True,
+) -> Row:
+    """The row of one operator, of whose results the first are compared, with the calls that are errors or without."""
     row = Row(f"{op.name}{'.' + op.variant_test_name if op.variant_test_name else ''}")
     needs_grad = op.supports_autograd and (dtype.is_floating_point or dtype.is_complex)
     for sample in itertools.islice(op.sample_inputs("cpu", dtype, requires_grad=needs_grad), count):
@@ -157,7 +180,7 @@ def run(op: Any, function: Callable[..., Any], dtype: torch.dtype, count: int, c
             row.different[found] += 1
         else:
             row.equal += 1
-    for text in errors(op, function):
+    for text in errors(op, function) if with_errors else ():
         if text:
             row.different[text] += 1
         else:
@@ -177,49 +200,72 @@ def errors(op: Any, function: Callable[..., Any]) -> Iterator[str]:
         except Exception:
             yield ""
         else:
-            yield f"not refused: {_NUMBERS.sub('N', wrong.error_regex)[:60]}"
+            given = ", ".join(type(x).__name__ for x in (sample.input, *sample.args))
+            yield f"not refused: {_NUMBERS.sub('N', wrong.error_regex)[:60] or given}"
 
 
-def report(rows: list[Row], missing: list[str]) -> list[str]:
-    """The table, the sums, the most frequent differences and the operators without counterpart."""
-    lines = ["| operator | equal | with gradients | refused | different |", "| --- | --- | --- | --- | --- |"]
-    different: collections.Counter[str] = collections.Counter()
-    for row in rows:
-        different.update(row.different)
-    all_equal = sum(not row.different for row in rows)
+def reason(operator: str, text: str) -> str:
+    """The reason of a difference; empty if the table has none."""
+    rows = (why for names, texts, why in REASONS if re.fullmatch(names, operator) and re.search(texts, text))
+    return next(rows, "")
+
+
+def report(dtype: str, rows: list[Row]) -> list[str]:
+    """The table of an element type, the sums, and the differences by reason."""
+    lines = [
+        f"## {dtype}",
+        "",
+        "| operator | equal | with gradients | refused | different |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    found = [(row.name, text, count) for row in rows for text, count in row.different.items()]
+    reasons: collections.Counter[str] = collections.Counter()
+    for name, text, count in found:
+        reasons[reason(name, text)] += count
     sums = (
-        f"{len(rows)} operators, {all_equal} of them equal in all samples; samples: {sum(r.equal for r in rows)} "
-        f"equal, {sum(r.with_gradients for r in rows)} with gradients, {different.total()} different; "
-        f"{sum(r.refused for r in rows)} errors refused; {len(missing)} operators without counterpart"
+        f"{dtype}: {len(rows)} operators, {sum(not row.different for row in rows)} of them equal in all samples;"
+        f" samples: {sum(r.equal for r in rows)} equal, {sum(r.with_gradients for r in rows)} with gradients;"
+        f" {sum(r.refused for r in rows)} errors refused;"
+        f" {reasons.total()} differences, {reasons['']} without a reason"
     )
-    reasons = [f"{count} x {text}" for text, count in different.most_common(40)]
-    return [*lines, *map(str, rows), "", sums, *reasons, "without counterpart: " + " ".join(missing)]
+    stated = [f"- {count} x {why}" for why, count in reasons.most_common() if why]
+    others = [f"- {count} x {name}: {text}" for name, text, count in found if not reason(name, text)]
+    return [*lines, *map(str, rows), "", sums, *stated, *others, ""]
+
+
+def rows_of(dtype: torch.dtype, count: int, only: list[str] | None, with_errors: bool) -> tuple[list[Row], list[str]]:
+    """The rows of an element type, and the operators without counterpart."""
+    from torch_operators import CHOICES, operators  # noqa: PLC0415  (PyTorch's samples take long to import)
+
+    rows, missing = [], []
+    for op in operators(dtype):
+        if op.name in _UP_TO_SIGNS or (only is not None and op.name not in only):
+            continue
+        function = counterpart(op.name)
+        if function is None:
+            missing.append(op.name)
+        else:
+            rows.append(run(op, function, dtype, count, 1 if op.name in CHOICES else None, with_errors))
+            sys.stderr.write(f"{rows[-1]}\n")
+    return rows, missing
 
 
 def main() -> None:
     """Runs the samples and writes the report."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--samples", type=int, default=3, help="samples of each operator")
-    parser.add_argument("--dtype", default="float32", help="the element type of the samples")
+    parser.add_argument("--dtype", nargs="+", default=["float32"], help="the element types of the samples")
     parser.add_argument("--only", nargs="*", help="the operators, by name")
     parser.add_argument("--report", type=Path, help="the file to write to; standard output without it")
     args = parser.parse_args()
     warnings.simplefilter("ignore")
     sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
-    from torch_operators import CHOICES, operators  # noqa: PLC0415  (PyTorch's samples take long to import)
-
-    dtype = getattr(torch, args.dtype)
-    rows, missing = [], []
-    for op in operators(dtype):
-        if op.name in _UP_TO_SIGNS or (args.only is not None and op.name not in args.only):
-            continue
-        function = counterpart(op.name)
-        if function is None:
-            missing.append(op.name)
-        else:
-            rows.append(run(op, function, dtype, args.samples, 1 if op.name in CHOICES else None))
-            sys.stderr.write(f"{rows[-1]}\n")
-    text = "\n".join(report(rows, missing)) + "\n"
+    lines, missing = [], set()
+    for number, dtype in enumerate(args.dtype):
+        rows, absent = rows_of(getattr(torch, dtype), args.samples, args.only, with_errors=number == 0)
+        lines += report(dtype, rows)
+        missing.update(absent)
+    text = "\n".join([*lines, "without counterpart: " + " ".join(sorted(missing))]) + "\n"
     if args.report:
         args.report.write_text(text)
     else:

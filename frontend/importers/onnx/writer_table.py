@@ -483,7 +483,7 @@ def _rms_norm(w: Any, c: Any) -> Any:
     x, rank = w.desc(c.x), len(c.attrs["normalized_shape"])
     if x.dtype.bits < 32:
         raise OnnxError(
-            f"normalization by the root of squares of {x.dtype}, which is computed in f32, is not written"
+            f"normalization by the root of squares of {x.dtype.mlir}, which is computed in f32, is not written"
         )
     squares = w.node("ReduceMean", w.node("Mul", c.x, c.x), ints(w, range(-rank, 0)), keepdims=1)
     inverse = w.node("Reciprocal", w.node("Sqrt", w.node("Add", squares, scalar(w, c.attrs["epsilon"], c.x))))

@@ -188,7 +188,9 @@ def _bit_shift(x: Tensor, y: Tensor, *, direction: str) -> Tensor:
 def _bit_cast(x: Tensor, *, to: int) -> Tensor:
     target: Any = type_of(to)
     if x.dtype.is_float or isinstance(target, SmallType) or target.is_float:
-        raise OnnxError(f"bits of {x.dtype} as {spelled(to)} are not supported, only those of integers as integers")
+        raise OnnxError(
+            f"bits of {x.dtype.name} as {spelled(to)} are not supported, only those of integers as integers"
+        )
     return F.cast(x, target)
 
 

@@ -56,10 +56,12 @@ def run(body, arrays, result):
         reference=lambda *operands: operands[0],
         scalar=body,
     )
-    operands = [f"%{n}: tensor<{len(a)}x{dtypes.from_numpy(a.dtype)}>" for n, a in zip("ab", arrays, strict=False)]
+    operands = [
+        f"%{n}: tensor<{len(a)}x{dtypes.from_numpy(a.dtype).mlir}>" for n, a in zip("ab", arrays, strict=False)
+    ]
     types = ", ".join(o.partition(": ")[2] for o in operands)
     values = ", ".join(o.partition(":")[0] for o in operands)
-    out = f"tensor<{len(arrays[0])}x{result}>"
+    out = f"tensor<{len(arrays[0])}x{result.mlir}>"
     text = f"""func.func @f({", ".join(operands)}) -> {out} {{
       %0 = "oneflow.probe"({values}) : ({types}) -> {out}
       return %0 : {out} }}"""
