@@ -71,7 +71,8 @@ def _reference(tensor: memoryview, base: int, location: str) -> bytes:
     for key, value in entries.items():
         proto.external_data.add(key=key, value=str(value))
     proto.data_location = TensorProto.EXTERNAL
-    return proto.SerializeToString()
+    written: bytes = proto.SerializeToString()
+    return written
 
 
 def _has_whole_bytes(number: int) -> bool:

@@ -5,6 +5,7 @@ In a trace that gives the operations of a program, in eager mode it computes the
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from typing import Any
 import torch
 from torch import fx
 from torch._subclasses.fake_tensor import unset_fake_temporarily
+from torch.export import ExportedProgram
 
 from oneflow.dialect.dtypes import DType
 from oneflow.dialect.tensor_desc import TensorDesc
@@ -26,6 +28,7 @@ from oneflow.frontend.importers.torch.errors import UnsupportedError
 from oneflow.frontend.importers.torch.exchange import dtype_of, to_array
 from oneflow.frontend.importers.torch.sizes import Sizes
 from oneflow.frontend.importers.torch.table import ATEN, Result
+from oneflow.frontend.importers.torch.updates import counterpart, updated_values
 
 #: Operators that compute nothing: checks of what the sizes and types are.
 _CHECKS = re.compile(r"_assert_|sym_constrain_range|_functional_assert|assert_async")
@@ -61,7 +64,8 @@ class Graph:
     """An FX graph whose operators are in the table.
 
     Raises:
-        UnsupportedError: some are not; all are named, with their reasons.
+        UnsupportedError: some are not, all are named, with their reasons; or the graph updates tensors that others
+            may share memory with.
     """
 
     def __init__(self, module: fx.GraphModule, names: dict[str, str] | None = None) -> None:
@@ -72,6 +76,7 @@ class Graph:
         if missing:
             raise UnsupportedError(missing)
         names = names or {}
+        self._updated_values = updated_values(self.nodes)
         self.functions = {n.target: Graph(f) for n in self.nodes if (f := _function(module, n)) is not None}
         self.inputs = [_input(n, names.get(n.name, n.name)) for n in self.nodes if n.op == "placeholder"]
 
@@ -105,7 +110,20 @@ class Graph:
             elif node.op == "call_function":
                 with located(place_of(node)):
                     values[node] = _called(node, values, sizes)
+                values |= dict.fromkeys(self._updated_values.get(node, ()), values[node])
         return list(fx.node.map_arg(list(self.outputs), values.__getitem__))
+
+
+def functional(exported: ExportedProgram) -> ExportedProgram:
+    """A program with operators of the table, as far as there are such: the program itself, or what PyTorch
+    decomposes it into.
+    """
+    module = exported.graph_module
+    if not any(isinstance(part, fx.GraphModule) for part in module.children()):
+        with contextlib.suppress(UnsupportedError):
+            Graph(module)
+            return exported
+    return exported.run_decompositions({})
 
 
 def _constant(tensor: torch.Tensor) -> Tensor:
@@ -136,7 +154,7 @@ def _input(node: fx.Node, name: str) -> Input:
 
 
 def _is_needed(node: fx.Node) -> bool:
-    return bool(node.users) and not _CHECKS.search(str(node.target))
+    return (bool(node.users) or counterpart(node) is not None) and not _CHECKS.search(str(node.target))
 
 
 def _is_known(node: fx.Node) -> bool:
@@ -150,7 +168,7 @@ def _is_number(node: fx.Node) -> bool:
 
 def _name(node: fx.Node) -> str:
     """The name of an overload, as the table has it."""
-    return str(node.target).removeprefix("aten.") if callable(node.target) else str(node.target)
+    return str(counterpart(node) or node.target).removeprefix("aten.") if callable(node.target) else str(node.target)
 
 
 def place_of(node: fx.Node) -> SourceLocation:
