@@ -42,7 +42,9 @@ _PLACE = re.compile(r'File "(.+)", line (\d+)')
 
 @dataclass(frozen=True)
 class Input:
-    """A placeholder: a tensor, a size (`spec` of `size_spec`), or what the program does not use (None)."""
+    """A placeholder: a tensor, a size (`spec` of `size_spec`), a floating-point number, or what the program does not
+    use (None).
+    """
 
     name: str
     value: Any
@@ -135,9 +137,10 @@ def _constant(tensor: torch.Tensor) -> Tensor:
 def _bound(node: fx.Node, tensor: Tensor, sizes: Sizes) -> Any:
     """An input, whose sizes are noted."""
     value = node.meta["val"]
-    if isinstance(value, torch.SymInt):
-        sizes.bind(value, tensor.size(0))
-        return tensor.size(0)
+    if isinstance(value, (torch.SymInt, torch.SymFloat)):
+        number = tensor.size(0) if isinstance(value, torch.SymInt) else tensor
+        sizes.bind(value, number)
+        return number
     for at, size in enumerate(value.shape):
         sizes.bind(size, tensor.size(at))
     return tensor
@@ -147,6 +150,8 @@ def _input(node: fx.Node, name: str) -> Input:
     value = node.meta.get("val")
     if isinstance(value, torch.SymInt):
         return Input(name, None, size_spec(name))
+    if isinstance(value, torch.SymFloat):
+        return Input(name, None, TensorSpec((), dtype_of(torch.float64), name))
     if not isinstance(value, torch.Tensor):
         return Input(name, value, None)
     shape = [d if isinstance(d, int) else None for d in value.shape]
@@ -163,7 +168,8 @@ def _is_known(node: fx.Node) -> bool:
 
 def _is_number(node: fx.Node) -> bool:
     """Whether the result is a number that the sizes of the program give."""
-    return isinstance(node.meta.get("val"), (int, torch.SymInt)) and not isinstance(node.meta["val"], bool)
+    value = node.meta.get("val")
+    return isinstance(value, (int, float, torch.SymInt, torch.SymFloat)) and not isinstance(value, bool)
 
 
 def _name(node: fx.Node) -> str:
@@ -181,7 +187,7 @@ def _called(node: fx.Node, values: dict[fx.Node, Any], sizes: Sizes) -> Any:
     """The result of one call."""
     meta = node.meta.get("val")
     if _is_number(node):
-        return sizes.value(meta)
+        return None if all(map(_is_number, node.users)) else sizes.value(meta)
     args, kwargs = (_read(x, values) for x in (node.args, node.kwargs))
     if node.target.__name__ == "getitem":
         return args[0][args[1]]
