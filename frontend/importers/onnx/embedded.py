@@ -48,14 +48,15 @@ def referring(model: memoryview, location: str) -> bytes:
 def _edited(message: memoryview, base: int, path: Sequence[int], edit: Callable[[memoryview, int], bytes]) -> bytes:
     """A message, which begins at `base` in the file, with the messages at the end of a path of fields replaced."""
     parts: list[bytes | memoryview] = []
+    copied = 0
     for field in _fields(message):
         if field.number != path[0] or field.kind != _LENGTH:
-            parts.append(message[field.tag : field.end])
             continue
         inner, at = message[field.value : field.end], base + field.value
         changed = _edited(inner, at, path[1:], edit) if path[1:] else edit(inner, at)
-        parts += [_varint(field.number << 3 | _LENGTH), _varint(len(changed)), changed]
-    return b"".join(parts)
+        parts += [message[copied : field.tag], _varint(field.number << 3 | _LENGTH), _varint(len(changed)), changed]
+        copied = field.end
+    return b"".join([*parts, message[copied:]])
 
 
 def _reference(tensor: memoryview, base: int, location: str) -> bytes:
