@@ -11,18 +11,18 @@ our calls, relative to the median. Without PyTorch the columns of PyTorch are em
 from __future__ import annotations
 
 import argparse
+import functools
 import importlib.util
 import os
 import re
-import statistics
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import cpu_kernels
 import numpy as np
+from alternating import ONE_THREAD, cells, measured, table
 from foundation import RESULTS, check, machine
 from results_page import with_part
 
@@ -39,8 +39,6 @@ PEERS = {
         "OPENBLAS_CORETYPE": "SkylakeX", "ONEDNN_MAX_CPU_ISA": "AVX512_CORE", "ATEN_CPU_CAPABILITY": "avx512",
     },
 }  # fmt: skip
-#: The environment variables that limit each library to one thread.
-ONE_THREAD = dict.fromkeys(("ONEFLOW_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"), "1")
 #: Features by NumPy's names that no processor below x86-64-v4 has.
 NEWER = re.compile(r"X86_V4|AVX512\w*")
 #: The kernels that are measured, by the names of `cpu_kernels`, in PyTorch.
@@ -76,38 +74,12 @@ def rows() -> list[str]:
     lines = []
     for name, ours, theirs, args in cpu_kernels.rows():
         if name in KERNELS:
-            calls = [flow.compile(ours), theirs]
-            arguments: list[Sequence[Any]] = [args, args]
+            calls = [functools.partial(flow.compile(ours), *args), functools.partial(theirs, *args)]
             if torch is not None:
-                calls.append(lambda *xs, kernel=KERNELS[name]: kernel(torch, *xs))
-                arguments.append([torch.from_numpy(x) for x in args])
-            check(name, calls[0](*args), theirs(*args))
-            lines.append(f"| {name} | {' | '.join(_cells(_measured(calls, arguments)))} |")
+                calls.append(functools.partial(KERNELS[name], torch, *map(torch.from_numpy, args)))
+            check(name, calls[0](), calls[1]())
+            lines.append(f"| {name} | {' | '.join(cells(measured(calls, ROUNDS), 3))} |")
     return lines
-
-
-def _measured(calls: Sequence[Callable[..., Any]], arguments: Sequence[Sequence[Any]]) -> list[list[float]]:
-    """The processor's seconds of each call, which are made in turn."""
-    turns = list(zip(calls, arguments, strict=True))
-    for call, call_arguments in turns:
-        call(*call_arguments)
-    rounds = [[_seconds(call, call_arguments) for call, call_arguments in turns] for _ in range(ROUNDS)]
-    return [list(times) for times in zip(*rounds, strict=True)]
-
-
-def _seconds(call: Callable[..., Any], arguments: Sequence[Any]) -> float:
-    begin = time.process_time()
-    call(*arguments)
-    return time.process_time() - begin
-
-
-def _cells(times: Sequence[Sequence[float]]) -> list[str]:
-    medians = [statistics.median(t) for t in times]
-    low, _, high = statistics.quantiles(times[0], n=4)
-    absent = [""] * (3 - len(medians))
-    shown = [f"{m * 1e3:.2f} ms" for m in medians] + absent
-    ratios = [f"{m / medians[0]:.2f}" for m in medians[1:]] + absent
-    return [*shown, *ratios, f"{(high - low) / medians[0]:.0%}"]
 
 
 def section(level: str) -> str:
@@ -119,7 +91,7 @@ def section(level: str) -> str:
         f"{os.getloadavg()[0]:.1f}."
     )
     head = "| kernel | ours | NumPy | PyTorch | NumPy / ours | PyTorch / ours | noise |"
-    return "\n".join([_heading(level), "", about, "", head, "|" + " --- |" * 7, *rows()]) + "\n"
+    return "\n".join([_heading(level), "", about, "", *table(head, rows())]) + "\n"
 
 
 def _heading(level: str) -> str:

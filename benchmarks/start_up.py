@@ -17,8 +17,8 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-from cpu_level import noted
 from foundation import RESULTS, machine
+from results_page import with_part
 
 PROGRAM = """
 func.func @main(%x: tensor<4x8xf32>, %w: tensor<8x2xf32>) -> tensor<4x2xf32> {
@@ -82,7 +82,7 @@ def main() -> None:
     if options.print:
         print(part, end="")
     else:
-        RESULTS.write_text(noted(RESULTS.read_text(), part))
+        RESULTS.write_text(with_part(RESULTS.read_text(), part))
 
 
 if __name__ == "__main__":

@@ -114,12 +114,13 @@ TIMM = {
 TORCHVISION = {
     "resnet18": 64, "resnet50": 64, "mobilenet_v2": 64, "mobilenet_v3_small": 64, "efficientnet_b0": 64,
     "densenet121": 64, "inception_v3": 96, "shufflenet_v2_x0_5": 64, "squeezenet1_1": 64, "regnet_y_400mf": 64,
-    "vgg11": 64, "alexnet": 64, "mnasnet0_5": 64, "googlenet": 64, "swin_t": 64, "swin_v2_t": 64, "vit_b_16": 224,
-    "maxvit_t": 224, "deeplabv3_mobilenet_v3_large": 64, "fcn_resnet50": 64, "lraspp_mobilenet_v3_large": 64,
+    "vgg11": 64, "alexnet": 64, "mnasnet0_5": 64, "googlenet": 64, "swin_t": 64, "swin_v2_t": 64, "vit_b_16": 64,
+    "maxvit_t": 224, "deeplabv3_mobilenet_v3_large": 64, "deeplabv3_resnet50": 64, "fcn_resnet50": 64,
+    "lraspp_mobilenet_v3_large": 64,
 }  # fmt: skip
 #: Image models with a separate module each.
-_OTHERS = {"deeplabv3_mobilenet_v3_large": "segmentation", "fcn_resnet50": "segmentation",
-           "lraspp_mobilenet_v3_large": "segmentation"}  # fmt: skip
+_OTHERS = {"deeplabv3_mobilenet_v3_large": "segmentation", "deeplabv3_resnet50": "segmentation",
+           "fcn_resnet50": "segmentation", "lraspp_mobilenet_v3_large": "segmentation"}  # fmt: skip
 _LANGUAGES = {
     "lstm": lambda: nn.LSTM(8, 16, batch_first=True), "gru": lambda: nn.GRU(8, 16, batch_first=True),
     "rnn": lambda: nn.RNN(8, 16, batch_first=True),
@@ -239,8 +240,9 @@ def _of_transformers(config: str, options: Mapping[str, Any], inputs: Mapping[st
 
 def _of_torchvision(name: str) -> Any:
     torchvision = importlib.import_module("torchvision")
-    options = {"image_size": TORCHVISION[name]} if name == "vit_b_16" else {"input_size": (224, 224)}
-    options = options if name in ("vit_b_16", "maxvit_t") else {}
+    options: dict[str, Any] = {"image_size": TORCHVISION[name]} if name == "vit_b_16" else {}
+    if name == "maxvit_t":
+        options = {"input_size": (TORCHVISION[name],) * 2}
     if name in ("inception_v3", "googlenet"):
         options = {"aux_logits": False, "init_weights": False}
     if name in _OTHERS:

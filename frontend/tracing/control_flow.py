@@ -115,7 +115,7 @@ class BodyTracer(TraceBuilder):
         if array.size != 1 or array.dtype.kind not in "bif":
             return self.capture(self.outer.read(self.outer.constant(value)))
         dtype = dtypes.from_numpy(array.dtype)
-        number = {"floating_value" if dtype.is_float else "integer_value": array.item()}
+        number = {"floating_value": float(array.item())} if dtype.is_float else {"integer_value": int(array.item())}
         attrs = {"dtype": dtype, "shape": array.shape, "is_floating_value": dtype.is_float, **number}
         return self.give(self.call("constant", **attrs)[0])
 

@@ -1,11 +1,13 @@
 """Reading models: protobufs become graphs, whose sizes, names and order are checked before anything is computed.
 
-Arrays next to the model are mapped into memory, from files in the model's own folder alone.
+Arrays next to the model are mapped into memory, from files in the model's own folder alone. Large constants in the
+file of the model are read from the file.
 """
 
 from __future__ import annotations
 
 import math
+import mmap
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -16,6 +18,7 @@ import onnx
 from google.protobuf.message import DecodeError
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, numpy_helper
 
+from oneflow.frontend.importers.onnx.embedded import PACKED, referring
 from oneflow.frontend.importers.onnx.errors import OnnxError
 from oneflow.frontend.importers.onnx.graph import Function, Graph, Input, Model, Node, Reference
 from oneflow.frontend.importers.onnx.table import DOMAINS
@@ -34,13 +37,13 @@ def read_model(source: Any) -> Model:
     Raises:
         OnnxError: the model is malformed, or newer than the known operator sets.
     """
-    proto, folder = _proto(source)
+    proto, file = _proto(source)
     if not proto.HasField("graph"):
         raise OnnxError("expected an ONNX model with a graph, got a model without graph: is the file an ONNX model?")
     if not proto.graph.output:
         raise OnnxError(f"expected a model with results, got the graph {proto.graph.name!r} without any")
     opsets = _opsets(proto.opset_import)
-    reader = _Reader(folder, opsets)
+    reader = _Reader(file, opsets)
     functions = {(_domain(f.domain), f.name, f.overload): reader.function(f) for f in proto.functions}
     model = Model(reader.graph(proto.graph, frozenset()), functions, opsets)
     _Expansion(model).count(model.graph)
@@ -82,23 +85,36 @@ class _Expansion:
 
 
 def _proto(source: Any) -> tuple[ModelProto, Path | None]:
-    """The protobuf, and the folder with its arrays."""
+    """The protobuf, and the file that it comes from."""
     if isinstance(source, ModelProto):
         return source, None
-    if not isinstance(source, (bytes, str, Path)):
+    if isinstance(source, bytes):
+        return _parsed(source, "the bytes"), None
+    if not isinstance(source, (str, Path)):
         raise OnnxError(f"expected the path of an ONNX model, its bytes or a ModelProto, got {type(source).__name__}")
-    path = None if isinstance(source, bytes) else Path(source)
-    data = source if isinstance(source, bytes) else Path(source).read_bytes()
-    proto = ModelProto()
+    return _read(Path(source)), Path(source)
+
+
+def _read(path: Path) -> ModelProto:
+    """The protobuf in a file, which refers to the large constants in the file."""
+    with path.open("rb") as file:
+        if not path.stat().st_size:
+            return _parsed(file.read(), str(path))
+        data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
     try:
-        proto.ParseFromString(data)
+        return ModelProto.FromString(referring(data, path.name))
+    except (DecodeError, ValueError):
+        return _parsed(bytes(data), str(path))
+
+
+def _parsed(data: bytes, where: str) -> ModelProto:
+    try:
+        return ModelProto.FromString(data)
     except (DecodeError, ValueError) as error:
-        where = "the bytes" if path is None else str(path)
         raise OnnxError(
             f"expected an ONNX model in {where}, its {len(data)} bytes are no protobuf of one ({error}): "
             "is it complete?"
         ) from None
-    return proto, None if path is None else path.parent
 
 
 def _domain(name: str) -> str:
@@ -117,12 +133,12 @@ def _opsets(imports: Iterable[Any]) -> dict[str, int]:
 class _Reader:
     """Reads the graphs of one model."""
 
-    def __init__(self, folder: Path | None, opsets: Mapping[str, int]) -> None:
-        self._folder, self._opsets = folder, opsets
+    def __init__(self, file: Path | None, opsets: Mapping[str, int]) -> None:
+        self._file, self._opsets = file, opsets
 
     def function(self, proto: FunctionProto) -> Function:
         """A function, with its operator sets."""
-        own = _Reader(self._folder, {**self._opsets, **_opsets(proto.opset_import)})
+        own = _Reader(self._file, {**self._opsets, **_opsets(proto.opset_import)})
         inputs = tuple(map(Input, proto.input))
         known = {name for name in proto.input if name}
         nodes = own._nodes(proto.node, known, f"the function {proto.name!r}", known)
@@ -222,39 +238,40 @@ class _Reader:
             raise OnnxError(f"expected sizes of at least 0 for {what}, got {list(dims)}")
         if proto.data_location == TensorProto.EXTERNAL:
             return self._external(proto, what, dims, dtype)
-        bits = 4 if dtype.name in _HALF_BYTES else 2 if dtype.name in _QUARTER_BYTES else 8 * dtype.itemsize
+        bits = (2 if dtype.name in ("int2", "uint2") else 4) if dtype.name in PACKED else 8 * dtype.itemsize
         expected = -(-math.prod(dims) * bits // 8)
-        if proto.HasField("raw_data") and len(proto.raw_data) != expected:
-            raise OnnxError(
-                f"expected {expected} bytes for {what}, {dtype}{list(dims)}, got {len(proto.raw_data)}: "
-                "is the model complete?"
-            )
+        if proto.HasField("raw_data"):
+            _expect_bytes(expected, len(proto.raw_data), f"{what}, {dtype}{list(dims)}")
         try:
             return np.asarray(numpy_helper.to_array(proto))
         except (ValueError, TypeError) as error:
             raise OnnxError(f"expected the elements of {what}, {dtype}{list(dims)}: {error}") from None
 
     def _external(self, proto: TensorProto, what: str, dims: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
-        """An array in a file next to the model, mapped into memory."""
+        """An array in a file: mapped into memory from a file next to the model, read from the file of the model."""
         entries = {entry.key: entry.value for entry in proto.external_data}
-        if self._folder is None:
+        if self._file is None:
             raise OnnxError(f"{what} is in another file; pass the path of the model, not its protobuf")
-        file = _inside(self._folder, entries.get("location", ""), what)
-        try:
-            offset = int(entries.get("offset", 0))
-        except ValueError:
-            raise OnnxError(f"expected a number as offset of {what}, got {entries['offset']!r}") from None
+        is_embedded = entries.get("location", "") == self._file.name
+        file = self._file if is_embedded else _inside(self._file.parent, entries.get("location", ""), what)
         size, needed = file.stat().st_size, math.prod(dims) * dtype.itemsize
-        if dtype.name in (*_HALF_BYTES, *_QUARTER_BYTES):
+        offset, length = (_number(entries, key, what) for key in ("offset", "length"))
+        if dtype.name in PACKED:
             raise OnnxError(f"{what} has packed elements ({dtype}) in another file, which are not supported")
+        if length:
+            _expect_bytes(needed, length, f"{what}, {dtype}{list(dims)}")
         if offset < 0 or offset + needed > size:
             raise OnnxError(
                 f"expected {needed} bytes for {what}, {dtype}{list(dims)}, at {offset} in {file}, which has {size}"
             )
         if not needed:
             return np.zeros(dims, dtype)
+        dtype = dtype.newbyteorder("<")
+        # A program's memory must be aligned, and the file of a model may be written again.
+        if is_embedded or offset % dtype.alignment:
+            return np.fromfile(file, dtype, math.prod(dims), offset=offset).reshape(dims)
         # A parameter that is trained is written to in memory, not in the file.
-        return np.memmap(file, dtype.newbyteorder("<"), "c", offset, dims)
+        return np.memmap(file, dtype, "c", offset, dims)
 
     def _sparse(self, proto: Any) -> np.ndarray:
         """A sparse constant, written out."""
@@ -272,8 +289,17 @@ class _Reader:
         return dense
 
 
-_HALF_BYTES = ("int4", "uint4", "float4_e2m1fn")
-_QUARTER_BYTES = ("int2", "uint2")
+def _expect_bytes(expected: int, count: int, what: str) -> None:
+    if count != expected:
+        raise OnnxError(f"expected {expected} bytes for {what}, got {count}: is the model complete?")
+
+
+def _number(entries: Mapping[str, str], key: str, what: str) -> int:
+    """A number of the reference to a file, 0 unless given."""
+    try:
+        return int(entries.get(key, 0))
+    except ValueError:
+        raise OnnxError(f"expected a number as {key} of {what}, got {entries[key]!r}") from None
 
 
 def _inside(folder: Path, location: str, what: str) -> Path:

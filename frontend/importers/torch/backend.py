@@ -151,15 +151,16 @@ def _returned_input(output: Any, placeholders: list[fx.Node]) -> Callable[[list[
 def _result(output: fx.Node, is_forward_result: bool) -> Callable[[Any], Any]:
     """The conversion of an array to a computed result: a tensor, or a number."""
     value = output.meta["val"]
-    if isinstance(value, torch.SymInt):
-        return _integer
+    if isinstance(value, (torch.SymInt, torch.SymFloat)):
+        return _number
     order = _layout(value) if is_forward_result else None
     return to_tensor if order is None else lambda array: _in_layout(to_tensor(array), order)
 
 
-def _integer(array: Any) -> int:
+def _number(array: Any) -> int | float:
     """The element of an array on any device."""
-    return int(np.asarray(array))
+    element: int | float = np.asarray(array).item()
+    return element
 
 
 def _nothing(_: Sequence[Any]) -> list[Any]:
@@ -168,6 +169,8 @@ def _nothing(_: Sequence[Any]) -> list[Any]:
 
 def _as_array(value: Any) -> Any:
     """An input as an array; a size is the length of one without elements."""
+    if isinstance(value, (float, torch.SymFloat)):
+        return np.array(float(value))
     return to_array(value) if isinstance(value, torch.Tensor) else np.empty((int(value), 0), np.int8)
 
 

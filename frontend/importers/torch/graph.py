@@ -5,6 +5,7 @@ In a trace that gives the operations of a program, in eager mode it computes the
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from typing import Any
 import torch
 from torch import fx
 from torch._subclasses.fake_tensor import unset_fake_temporarily
+from torch.export import ExportedProgram
 
 from oneflow.dialect.dtypes import DType
 from oneflow.dialect.tensor_desc import TensorDesc
@@ -26,6 +28,7 @@ from oneflow.frontend.importers.torch.errors import UnsupportedError
 from oneflow.frontend.importers.torch.exchange import dtype_of, to_array
 from oneflow.frontend.importers.torch.sizes import Sizes
 from oneflow.frontend.importers.torch.table import ATEN, Result
+from oneflow.frontend.importers.torch.updates import counterpart, updated_values
 
 #: Operators that compute nothing: checks of what the sizes and types are.
 _CHECKS = re.compile(r"_assert_|sym_constrain_range|_functional_assert|assert_async")
@@ -39,7 +42,9 @@ _PLACE = re.compile(r'File "(.+)", line (\d+)')
 
 @dataclass(frozen=True)
 class Input:
-    """A placeholder: a tensor, a size (`spec` of `size_spec`), or what the program does not use (None)."""
+    """A placeholder: a tensor, a size (`spec` of `size_spec`), a floating-point number, or what the program does not
+    use (None).
+    """
 
     name: str
     value: Any
@@ -61,7 +66,8 @@ class Graph:
     """An FX graph whose operators are in the table.
 
     Raises:
-        UnsupportedError: some are not; all are named, with their reasons.
+        UnsupportedError: some are not, all are named, with their reasons; or the graph updates tensors that others
+            may share memory with.
     """
 
     def __init__(self, module: fx.GraphModule, names: dict[str, str] | None = None) -> None:
@@ -72,6 +78,7 @@ class Graph:
         if missing:
             raise UnsupportedError(missing)
         names = names or {}
+        self._updated_values = updated_values(self.nodes)
         self.functions = {n.target: Graph(f) for n in self.nodes if (f := _function(module, n)) is not None}
         self.inputs = [_input(n, names.get(n.name, n.name)) for n in self.nodes if n.op == "placeholder"]
 
@@ -105,7 +112,20 @@ class Graph:
             elif node.op == "call_function":
                 with located(place_of(node)):
                     values[node] = _called(node, values, sizes)
+                values |= dict.fromkeys(self._updated_values.get(node, ()), values[node])
         return list(fx.node.map_arg(list(self.outputs), values.__getitem__))
+
+
+def functional(exported: ExportedProgram) -> ExportedProgram:
+    """A program with operators of the table, as far as there are such: the program itself, or what PyTorch
+    decomposes it into.
+    """
+    module = exported.graph_module
+    if not any(isinstance(part, fx.GraphModule) for part in module.children()):
+        with contextlib.suppress(UnsupportedError):
+            Graph(module)
+            return exported
+    return exported.run_decompositions({})
 
 
 def _constant(tensor: torch.Tensor) -> Tensor:
@@ -117,9 +137,10 @@ def _constant(tensor: torch.Tensor) -> Tensor:
 def _bound(node: fx.Node, tensor: Tensor, sizes: Sizes) -> Any:
     """An input, whose sizes are noted."""
     value = node.meta["val"]
-    if isinstance(value, torch.SymInt):
-        sizes.bind(value, tensor.size(0))
-        return tensor.size(0)
+    if isinstance(value, (torch.SymInt, torch.SymFloat)):
+        number = tensor.size(0) if isinstance(value, torch.SymInt) else tensor
+        sizes.bind(value, number)
+        return number
     for at, size in enumerate(value.shape):
         sizes.bind(size, tensor.size(at))
     return tensor
@@ -129,6 +150,8 @@ def _input(node: fx.Node, name: str) -> Input:
     value = node.meta.get("val")
     if isinstance(value, torch.SymInt):
         return Input(name, None, size_spec(name))
+    if isinstance(value, torch.SymFloat):
+        return Input(name, None, TensorSpec((), dtype_of(torch.float64), name))
     if not isinstance(value, torch.Tensor):
         return Input(name, value, None)
     shape = [d if isinstance(d, int) else None for d in value.shape]
@@ -136,7 +159,7 @@ def _input(node: fx.Node, name: str) -> Input:
 
 
 def _is_needed(node: fx.Node) -> bool:
-    return bool(node.users) and not _CHECKS.search(str(node.target))
+    return (bool(node.users) or counterpart(node) is not None) and not _CHECKS.search(str(node.target))
 
 
 def _is_known(node: fx.Node) -> bool:
@@ -145,12 +168,13 @@ def _is_known(node: fx.Node) -> bool:
 
 def _is_number(node: fx.Node) -> bool:
     """Whether the result is a number that the sizes of the program give."""
-    return isinstance(node.meta.get("val"), (int, torch.SymInt)) and not isinstance(node.meta["val"], bool)
+    value = node.meta.get("val")
+    return isinstance(value, (int, float, torch.SymInt, torch.SymFloat)) and not isinstance(value, bool)
 
 
 def _name(node: fx.Node) -> str:
     """The name of an overload, as the table has it."""
-    return str(node.target).removeprefix("aten.") if callable(node.target) else str(node.target)
+    return str(counterpart(node) or node.target).removeprefix("aten.") if callable(node.target) else str(node.target)
 
 
 def place_of(node: fx.Node) -> SourceLocation:
@@ -163,7 +187,7 @@ def _called(node: fx.Node, values: dict[fx.Node, Any], sizes: Sizes) -> Any:
     """The result of one call."""
     meta = node.meta.get("val")
     if _is_number(node):
-        return sizes.value(meta)
+        return None if all(map(_is_number, node.users)) else sizes.value(meta)
     args, kwargs = (_read(x, values) for x in (node.args, node.kwargs))
     if node.target.__name__ == "getitem":
         return args[0][args[1]]

@@ -24,13 +24,13 @@ from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.eager.tape import no_grad
 from oneflow.frontend.eager.tensor import wrapped
 from oneflow.frontend.importers.torch.exchange import to_array, to_tensor
-from oneflow.frontend.importers.torch.graph import Graph
+from oneflow.frontend.importers.torch.graph import Graph, functional
 from oneflow.frontend.methods import inplace, methods  # noqa: F401  adds the methods of tensors
 from oneflow.frontend.nn.module import Module, Parameter, SignatureOf
 from oneflow.frontend.tracing.trace import trace
 
 _STATE = (InputKind.PARAMETER, InputKind.BUFFER)
-_MUTATIONS = (OutputKind.BUFFER_MUTATION, OutputKind.PARAMETER_MUTATION)
+_MUTATIONS = (OutputKind.BUFFER_MUTATION, OutputKind.PARAMETER_MUTATION, OutputKind.USER_INPUT_MUTATION)
 
 
 def from_torch(
@@ -87,7 +87,7 @@ class TorchModule(Module):
 
     def __init__(self, exported: ExportedProgram) -> None:
         super().__init__()
-        self._exported = exported = exported.run_decompositions({})
+        self._exported = exported = functional(exported)
         inputs = exported.graph_signature.input_specs
         self._graph = Graph(exported.graph_module, {s.arg.name: s.target or s.arg.name for s in inputs})
         for spec in inputs:
@@ -166,12 +166,14 @@ class TorchModule(Module):
             checked_spec(spec, value, name)
 
     def _results(self, *arguments: Any) -> list[Any]:
-        """The results of the model; updated buffers get their new values."""
+        """The results of the model; updated buffers and arguments get their new values."""
         state = dict(self.named_parameters()) | dict(self.named_buffers())
+        names = (source.name for source in self._user_inputs if source.spec is not None)
+        updatable = dict(zip(names, map(as_tensor, arguments), strict=True)) | state
         results, updates = self._split(self._graph.run(self._tensors(state, arguments)))
         with no_grad():
             for name, value in updates.items():
-                current_builder().assign(state[name], value, "the model")
+                current_builder().assign(updatable[name], value, "the model")
         return results
 
     def _tensors(self, state: Mapping[str, Any], arguments: Sequence[Any]) -> list[Any]:
@@ -189,7 +191,7 @@ class TorchModule(Module):
         return tensors
 
     def _split(self, results: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
-        """The results that the model returns, and the new values of its buffers by name."""
+        """The results that the model returns, and the new values of its buffers and arguments by name."""
         specs = self._exported.graph_signature.output_specs
         updates = {s.target: x for s, x in zip(specs, results, strict=True) if s.kind in _MUTATIONS}
         return [x for s, x in zip(specs, results, strict=True) if s.kind is OutputKind.USER_OUTPUT], updates
@@ -210,7 +212,7 @@ class TorchModule(Module):
     @property
     def module(self) -> ir.Module:
         """The program in the dialect: `arguments` under their names, then the tensors of a call; new values of
-        buffers are results after those of the model.
+        buffers and tensors are results after those of the model.
         """
         state = self.arguments
         unread = {name: None for kind, name, _ in self._inputs if kind in _STATE}

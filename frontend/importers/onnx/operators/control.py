@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from oneflow.dialect import dtypes
 from oneflow.frontend import functional as F  # noqa: N812
 from oneflow.frontend.core.dispatch import as_tensor
 from oneflow.frontend.core.errors import OneFlowError
@@ -20,8 +21,8 @@ from oneflow.frontend.importers.onnx.table import builder
 from oneflow.frontend.importers.onnx.types import SmallType, spelled, type_of_number
 from oneflow.frontend.tracing import control_flow
 
-#: The most iterations of a loop that is unrolled, and the fewest of a loop over tensors that is an operator.
-MAX_UNROLLED_ITERATIONS, MIN_SCANNED_ITERATIONS = 10_000, 8
+#: The most iterations of a loop that is unrolled, and the fewest and the most of a loop over tensors that is a scan.
+MAX_UNROLLED_ITERATIONS, MIN_SCANNED_ITERATIONS, MAX_SCANNED_ITERATIONS = 10_000, 8, 2**20
 
 
 @builder("If", raw=True)
@@ -64,13 +65,46 @@ def _loop(count: Any = None, condition: Any = None, *state: Any, body: Graph, no
     try:
         trips = None if count is None else int(node.known(0, count).reshape(-1)[0])
         goes_on = condition is None or bool(node.known(1, condition).reshape(-1)[0])
-        if trips is not None and MIN_SCANNED_ITERATIONS <= trips <= MAX_UNROLLED_ITERATIONS and condition is None:
-            found = _scanned_loop(trips, state, body, node)
+        if goes_on and _stays_true(body):
+            condition = None
+        if goes_on and trips is not None and condition is None:
+            found = _counted_loop(trips, count, state, body, node)
             if found is not None:
                 return found
         return _unrolled(trips, goes_on, condition is not None, state, body, node)
     except ValueNeeded as needed:
         return _as_operator(lambda: _looped(count, condition, state, body, node), needed)
+
+
+def _stays_true(body: Graph) -> bool:
+    """Whether each iteration returns the condition that it is given, or a constant that is true."""
+    producers = {name: n for n in body.nodes for name in n.outputs}
+    name = body.outputs[0].name
+    while name in producers and producers[name].op == "Identity":
+        name = producers[name].inputs[0]
+    constant = producers[name].attributes.get("value") if name in producers else body.constants.get(name)
+    return name == body.inputs[1].name or _is_true(constant)
+
+
+def _counted_loop(trips: int, count: Any, state: Sequence[Any], body: Graph, node: Any) -> Any:
+    """A loop that no condition ends as an operator; None where it is to be unrolled.
+
+    Raises:
+        OnnxError: the loop is too long for that and no operator.
+    """
+    if MIN_SCANNED_ITERATIONS <= trips <= MAX_SCANNED_ITERATIONS:
+        found = _scanned_loop(trips, state, body, node)
+        if found is not None:
+            return found
+    if trips <= MAX_UNROLLED_ITERATIONS:
+        return None
+    try:
+        return _looped(count, None, state, body, node)
+    except (OneFlowError, ValueNeeded) as error:
+        raise OnnxError(
+            f"expected a loop of at most {MAX_UNROLLED_ITERATIONS} iterations, or one over tensors of static types"
+            f" that collects no results, got {trips} iterations ({error})"
+        ) from None
 
 
 def _looped(count: Any, condition: Any, state: Sequence[Any], body: Graph, node: Any) -> Any:
@@ -107,7 +141,7 @@ def _scanned_loop(trips: int, state: Sequence[Any], body: Graph, node: Any) -> A
         tensors = list(map(node.tensor, after))
         return tensors[: len(state)], tensors[len(state) :]
 
-    return _scanned(step, state, as_tensor(np.arange(trips)))
+    return _scanned(step, state, F.arange(trips, dtype=dtypes.int64))
 
 
 def _scanned(step: Any, state: Sequence[Any], xs: Any) -> Any:

@@ -102,6 +102,13 @@ def native_group_norm_backward(
     return wanted(grads, mask)
 
 
+@aten("batch_norm.default")
+def batch_norm(
+    x: Any, weight: Any, bias: Any, mean: Any, var: Any, training: bool, momentum: float, eps: float, *_: Any
+) -> Any:
+    return F.batch_norm(x, mean, var, weight, bias, training, momentum, eps)
+
+
 @aten("_native_batch_norm_legit_no_training.default")
 def batch_norm_inference(x: Any, weight: Any, bias: Any, mean: Any, var: Any, momentum: float, eps: float) -> Any:
     y = F.batch_norm(x, mean, var, weight, bias, False, momentum, eps)

@@ -136,3 +136,38 @@ def test_loops_without_iterations_give_the_type_of_the_output():
     assert found.dtype == np.uint8 and found.shape == (0, 2)
     with pytest.raises(flow.OneFlowError, match=r"expected a type of tensors for 'scan'.*got int4"):
         flow.from_onnx(loop_of(TensorProto.INT4, 21))(np.array(0))
+
+
+def counted_loop(trips, *, condition, collects):
+    """A loop that adds x to x. Its condition stays true: each iteration returns the condition, or a constant."""
+    ends = [helper.make_tensor_value_info(n, k, d) for n, k, d in (
+        ("i", TensorProto.INT64, []), ("c", TensorProto.BOOL, []), ("a", TensorProto.FLOAT, [2]),
+        ("go", TensorProto.BOOL, []), ("b", TensorProto.FLOAT, [2]), ("scan", TensorProto.FLOAT, [2]),
+        ("x", TensorProto.FLOAT, [2]), ("y", TensorProto.FLOAT, [2]), ("all", TensorProto.FLOAT, [None, 2]),
+    )]  # fmt: skip
+    nodes = [
+        helper.make_node("Identity", ["c" if condition else "true"], ["go"]),
+        helper.make_node("Add", ["a", "x"], ["b"]),
+        helper.make_node("Identity", ["b"], ["scan"]),
+    ]
+    true = helper.make_tensor("true", TensorProto.BOOL, [], [1])
+    body = helper.make_graph(nodes, "body", ends[:3], ends[3 : 5 + collects], [true])
+    results = ["y", "all"][: 1 + collects]
+    loop = helper.make_node("Loop", ["n", "t" if condition else "", "x"], results, body=body, name="counted")
+    constants = [helper.make_tensor("n", TensorProto.INT64, [], [trips])]
+    constants += [helper.make_tensor("t", TensorProto.BOOL, [], [1])] * condition
+    graph = helper.make_graph([loop], "graph", [ends[6]], ends[7 : 8 + collects], constants)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+
+
+@pytest.mark.parametrize("condition", [False, True])
+def test_the_trip_count_decides_what_a_loop_becomes(condition):
+    x = np.array([1, 2], np.float32)
+    for trips, collects, operator in ((3, True, "stack"), (20_000, True, "scan"), (2**60, False, "while_loop")):
+        text = str(flow.from_onnx(counted_loop(trips, condition=condition, collects=collects)).trace())
+        assert text.count(f'"oneflow.{operator}"') == 1 and len(text) < 10_000
+    last, every = flow.from_onnx(counted_loop(20_000, condition=condition, collects=True))(x)
+    np.testing.assert_array_equal(last, 20_001 * x)
+    np.testing.assert_array_equal(every[:, 0], np.arange(2, 20_002))
+    with pytest.raises(flow.OneFlowError, match=rf"'counted'.*at most 10000 iterations, .* got {2**60} iterations"):
+        flow.from_onnx(counted_loop(2**60, condition=condition, collects=True))(x)

@@ -1,0 +1,87 @@
+"""Sizes that PyTorch computes from dynamic sizes, with integers and with rounded fractions."""
+
+import math
+
+import pytest
+
+import oneflow as flow
+
+torch = pytest.importorskip("torch", reason="PyTorch is an extra")
+from torch import nn  # noqa: E402
+from torch.export import Dim  # noqa: E402
+
+from oneflow.frontend.importers.torch.sizes import FUNCTIONS_OF_RATIOS, Ratio  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+#: Functions of a size n with values of at least 0, in PyTorch's forms of symbolic expressions.
+SIZES = {
+    "ceil of a quotient": lambda n: math.ceil(n / 32),
+    "ceil of a quotient of sizes": lambda n: math.ceil((n * 7 + 1) / (n + 2)),
+    "floor of a quotient": lambda n: math.floor(n / 3),
+    "trunc of a quotient": lambda n: math.trunc(n / 7),
+    "round, ties to even": lambda n: round(n / 2),
+    "a factor": lambda n: math.trunc(n * 0.5) + math.floor(n * 1.25) + math.ceil(1.5 * n - 0.75),
+    "largest and smallest": lambda n: max(n // 2, 4) + min(n, 6),
+    "remainders": lambda n: n % 5 + (3 * n) % (n - 1) + (n // 2) % 3,
+    "powers": lambda n: n**2 + (n + 1) ** 2,
+    "up to a multiple": lambda n: -(-n // 8) * 8,
+}
+
+
+class Rows(nn.Module):
+    """Two rows more than a function of the number of elements says: sizes of 0 and 1 would be static."""
+
+    def __init__(self, size):
+        super().__init__()
+        self.size = size
+
+    def forward(self, x):
+        return x.new_ones(2 + self.size(x.shape[0]), 2) * x.sum()
+
+
+def test_sizes_of_every_form():
+    class All(nn.Module):
+        def forward(self, x):
+            return [Rows(size)(x) for size in SIZES.values()]
+
+    program = flow.from_torch(All(), (torch.ones(9),), dynamic_shapes=({0: Dim("n", min=4, max=4096)},))
+    for count in (9, 5, 6, 7, 11, 64, 65):
+        found = program(torch.ones(count))
+        for name, size, rows in zip(SIZES, SIZES.values(), found, strict=True):
+            assert tuple(rows.shape) == (2 + size(count), 2), f"{name} of {count}"
+
+
+def test_fractions_are_rounded_as_numbers_are():
+    rounding = {"FloorToInt": math.floor, "CeilToInt": math.ceil, "TruncToInt": math.trunc, "RoundToInt": round}
+    for name, function in rounding.items():
+        for above in range(-9, 10):
+            for below in (1, 2, 3, 4):
+                assert FUNCTIONS_OF_RATIOS[name](Ratio(above, below)) == function(above / below), (name, above, below)
+
+
+@pytest.mark.parametrize(
+    "size", [lambda n: math.trunc(n * 0.7), lambda n: math.trunc(n / 49 * 49)], ids=["factor", "quotient"]
+)
+def test_sizes_of_rounded_numbers_are_refused(size):
+    with pytest.raises(flow.OneFlowError, match="a size that PyTorch computes with rounded numbers"):
+        flow.from_torch(Rows(size), (torch.ones(9),), dynamic_shapes=({0: Dim("n", min=4, max=99)},))(torch.ones(9))
+
+
+def test_numbers_from_sizes_are_operands():
+    def scaled(x):
+        return x / math.sqrt(x.shape[0]) + x.shape[0] / 3 + x.shape[0] * 0.7 - 2.5 ** (x.shape[0] / 8)
+
+    compiled = torch.compile(scaled, backend="oneflow", dynamic=True, options={"fallback": False})
+    for count in (9, 5):
+        x = torch.linspace(-1, 1, count)
+        torch.testing.assert_close(compiled(x), scaled(x))
+
+
+def test_numbers_as_arguments():
+    compiled = torch.compile(lambda x, c: (x * c).sin(), backend="oneflow", dynamic=True, options={"fallback": False})
+    x = torch.linspace(-1, 1, 5, requires_grad=True)
+    for number in (0.5, 1.75, -3.25):
+        result = compiled(x, number)
+        torch.testing.assert_close(result, (x * number).sin())
+        torch.testing.assert_close(torch.autograd.grad(result.sum(), x)[0], number * (x * number).cos())
