@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from oneflow.dialect._mlir import ir
+from oneflow.dialect.deprecated import takes_previous_names
 from oneflow.frontend.core.ambient import SCOPE
 from oneflow.frontend.core.arrays import Data, device_name
 from oneflow.runtime.backends import ACCELERATORS, BACKENDS, HOST
@@ -32,6 +33,7 @@ PRESENT = [0]
 class _DeviceType(type):
     """Makes devices of names: `Device("cuda:1")`, `Device("cuda", 1)`."""
 
+    @takes_previous_names("argument of flow.device")
     def __call__(cls, type: str | Device, index: int | None = None) -> Device:
         """The device "cpu", "cuda" (the present one, by default the first) or such as "cuda:1".
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from oneflow.dialect import dtypes
+from oneflow.dialect.deprecated import warn_deprecated
 from oneflow.dialect.dtypes import DType
 from oneflow.frontend import functional as F  # noqa: N812
 from oneflow.frontend.core.devices import Device
@@ -259,23 +260,31 @@ def attach(target: type[Tensor]) -> None:
         setattr(target, name, member)
 
 
-def where(self: Tensor, *values: Any) -> Any:
+def where(self: Tensor, *values: Any, **named: Any) -> Any:
     """`flow.where` with the tensor as the condition.
 
+    The previous release's form `x.where(condition, other)` works for inexact tensors, which are no conditions.
+
     Raises:
-        OneFlowError: the tensor is no condition, as in PyTorch's `x.where(condition, other)`.
+        OneFlowError: the tensor is no condition. A tensor of integers could be `x` in the previous release's form.
     """
-    is_condition = self.dtype == dtypes.bool_ or not any(isinstance(v, Tensor) and _is_bool(v) for v in values[:1])
-    if self.dtype.is_inexact or not is_condition:
+    if self.dtype.is_inexact and (named.keys() >= {"condition"} or any(map(_is_bool, values[:1]))):
+        warn_deprecated("x.where(condition, y) is now flow.where(condition, x, y)")
+        return _previous_where(self, *values, **named)
+    if self.dtype.is_inexact or (self.dtype != dtypes.bool_ and any(map(_is_bool, values[:1]))):
         raise fail(
             f"expected a condition of bools or integers for condition.where(x, y), got {self.desc}; "
             "PyTorch's x.where(condition, y) is flow.where(condition, x, y)"
         )
-    return F.where(self, *values)
+    return F.where(self, *values, **named)
 
 
-def _is_bool(x: Tensor) -> bool:
-    return bool(x.dtype == dtypes.bool_)
+def _previous_where(x: Tensor, condition: Any, other: Any) -> Any:
+    return F.where(condition, x, other)
+
+
+def _is_bool(x: Any) -> bool:
+    return isinstance(x, Tensor) and x.dtype == dtypes.bool_
 
 
 attach(Tensor)
