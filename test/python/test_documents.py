@@ -202,6 +202,20 @@ def test_links_of_documents_exist(page):
     assert not missing, f"{page.name} links to files that do not exist: {missing}"
 
 
+def headings(page: Path) -> set[str]:
+    """The names by which links refer to the headings of a page."""
+    lines = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL).splitlines()
+    return {re.sub(r"[^\w -]", "", line.lstrip("# ").lower()).replace(" ", "-") for line in lines if line[:1] == "#"}
+
+
+@pytest.mark.parametrize("page", [*(ROOT / "docs").glob("*.md"), ROOT / "README.md"], ids=lambda page: page.name)
+def test_headings_that_links_name_exist(page):
+    text = re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text(), flags=re.DOTALL)
+    links = re.findall(r"\]\(([^)#\s:]*)#([^)]*)\)", text)
+    missing = [f"{file}#{name}" for file, name in links if name not in headings(page.parent / file if file else page)]
+    assert not missing, f"{page.name} links to headings that do not exist: {missing}"
+
+
 @pytest.mark.parametrize("page", INDEX_PAGES, ids=str)
 def test_paths_of_index_pages_exist(page):
     """An index page names every path from the root of the repository; links are relative to the page."""
@@ -266,6 +280,12 @@ def test_passes_and_commands_in_pages_exist(page):
     named = set(re.findall(r"`(oneflow-[a-z-]+)", (ROOT / page).read_text()))
     commands = {"oneflow-opt", "oneflow-run", "oneflow-translate", "oneflow-mlir"}
     assert named <= {*PASSES, *PIPELINES, *commands}
+
+
+@pytest.mark.parametrize("page", [*(ROOT / "docs").glob("*.md"), ROOT / "README.md"], ids=lambda page: page.name)
+def test_lines_of_documents_are_short(page):
+    long = [number for number, line in enumerate(page.read_text().splitlines(), 1) if len(line) > 200]
+    assert not long, f"{page.name}: lines {long} have more than 200 characters"
 
 
 def test_generated_documents_are_fresh():
