@@ -3,7 +3,7 @@
     <!-- oneflow-opt --stage kernels | oneflow-opt --oneflow-emit-kernels | @layer_kernel_0 -->
     <!-- python layer.ir("oneflow") -->
 
-`oneflow-opt` reads the nearest written block of MLIR above; a last part `@name` prints one function, and `kernels` the
+`oneflow-opt` reads the nearest written block of MLIR above; a last part `@name` prints one function, `kernels` the
 plan and the kernels of the stage `triton`. `python` runs the nearest block of Python above and prints an expression.
 """
 
