@@ -6,6 +6,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -286,6 +287,12 @@ def test_passes_and_commands_in_pages_exist(page):
 def test_lines_of_documents_are_short(page):
     long = [number for number, line in enumerate(page.read_text().splitlines(), 1) if len(line) > 200]
     assert not long, f"{page.name}: lines {long} have more than 200 characters"
+
+
+def test_the_version_is_the_newest_release_of_the_changelog():
+    headings = re.findall(r"^## (\S+)(?: \(\d{4}-\d{2}-\d{2}\))?$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert headings[0] == "Unreleased" and headings[1] == flow.__version__
+    assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"] == flow.__version__
 
 
 def test_generated_documents_are_fresh():
