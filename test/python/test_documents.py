@@ -40,6 +40,8 @@ def test_readme_programs_run(tmp_path):
     out = run([sys.executable, str(program)], tmp_path, ROOT)
     assert out.startswith("(4, 2) float32\n")
     assert '"oneflow.gelu"' in out
+    printed = re.findall(r"^print\(.*\)  # (.+)$", program.read_text(), re.MULTILINE)
+    assert len(printed) == 3 and all(f"{text}\n" in out for text in printed)
 
 
 def test_programs_of_user_operators_run(tmp_path):
