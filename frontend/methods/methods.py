@@ -113,7 +113,7 @@ def to(self: Tensor, *target: Any, dtype: DType | None = None, device: str | Dev
     result = self
     for wanted in (*target, *(x for x in (dtype, device) if x is not None)):
         if isinstance(wanted, Tensor):
-            result = to(result, wanted.device, wanted.dtype)  # type: ignore[attr-defined]
+            result = to(result, wanted.device, wanted.dtype)
         elif isinstance(wanted, (str, Device)):
             result = _moved(result, named_device(wanted))
         elif isinstance(wanted, DType):
