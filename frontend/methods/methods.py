@@ -159,7 +159,7 @@ def contiguous(self: Tensor) -> Tensor:
 def contiguous_(self: Tensor) -> Tensor:
     """The tensor, from now on in contiguous memory of its own."""
     if not is_contiguous(self):
-        self.data = contiguous(self.detach())  # type: ignore[attr-defined]
+        self.data = contiguous(self.detach())
     return self
 
 
