@@ -1,5 +1,5 @@
-"""Writes `docs/ops.md`, `docs/passes.md`, a part of `docs/user-operators.md` and `dialect/operator_index.py` from the
-registries of the project.
+"""Writes `docs/ops.md`, `docs/coverage.md`, `docs/passes.md`, `dialect/operator_index.py` and parts of
+`docs/user-operators.md` from the registries of the project, and the outputs of examples in `docs/architecture.md`.
 
 python docs/generate.py            writes the files
 python docs/generate.py --check    prints how the files differ from the registries; the exit status is 1 if they do
@@ -12,6 +12,7 @@ import dataclasses
 import difflib
 import inspect
 import itertools
+import re
 import sys
 import textwrap
 from collections.abc import Iterable
@@ -26,10 +27,26 @@ from oneflow.dialect.unsupported_operators import REFUSED, refused
 from oneflow.passes.registry import PASSES, PIPELINES
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "test/conformance"))
+import examples_of_stages
 import names as documented
 
 DOCS = Path(__file__).parent
+#: The length of a line of text.
+WIDTH = 118
 ONEFLOW = DOCS.parent / "test/python/dialect/oneflow_signatures.txt"
+
+
+def wrapped(lines: Iterable[str]) -> str:
+    """Returns lines of text, list items and code spans as one text in which no line is long."""
+    return "\n".join(part for line in lines for part in (wrap(line) if len(line) > WIDTH else [line])) + "\n"
+
+
+def wrap(line: str) -> list[str]:
+    """Returns the lines of a long line; the lines of a list item are indented, rows of tables are left."""
+    if line.startswith("|"):
+        return [line]
+    indent = "  " if line.startswith("- ") else ""
+    return textwrap.wrap(line, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 def operators() -> str:
@@ -41,7 +58,7 @@ def operators() -> str:
         lines.append(f"- **{family}** ({len(records)}): {links}")
     for record in sorted(REGISTRY, key=lambda r: r.name):
         lines += ["", *card(record)]
-    return "\n".join(lines) + "\n"
+    return wrapped(lines)
 
 
 def card(record: Operator) -> Iterable[str]:
@@ -86,7 +103,7 @@ def coverage() -> str:
     for reason, names in REFUSED.items():
         lines += ["", f"- {reason} {', '.join(f'`{name}`' for name in names.split())}"]
     lines += python_names()
-    return "\n".join(lines) + "\n"
+    return wrapped(lines)
 
 
 def python_names() -> Iterable[str]:
@@ -112,8 +129,9 @@ def passes() -> str:
         options = list(dataclasses.fields(cls))
         lines += [f"- `{f.name.replace('_', '-')}`: {f.type}, default `{f.default!r}`" for f in options]
         lines += [""] if options else []
-    lines += ["## Pipelines", ""]
-    lines += [f"- `{name}`: `{text}`" for name, text in sorted(PIPELINES.items())]
+    lines += ["## Pipelines"]
+    for name, text in sorted(PIPELINES.items()):
+        lines += ["", f"`{name}` is", "", "```", *wrap(re.sub(r",(?![^{]*\})", ", ", text)), "```"]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -134,7 +152,7 @@ def user_operators() -> str:
     """Returns the text of user-operators.md with the generated part replaced."""
     before, _, rest = (DOCS / "user-operators.md").read_text().partition(BEGIN)
     return (
-        "\n".join([f"{before}{BEGIN}", "", *attributes(), "", *scalar_functions(), "", END]) + rest.partition(END)[2]
+        before + wrapped([BEGIN, "", *attributes(), "", *scalar_functions(), "", END]) + rest.partition(END + "\n")[2]
     )
 
 
@@ -183,7 +201,13 @@ def operator_index() -> str:
     return "\n".join(lines) + "\n"
 
 
+def architecture() -> str:
+    """Returns the text of architecture.md with the outputs of its examples."""
+    return examples_of_stages.with_outputs((DOCS / "architecture.md").read_text(), WIDTH)
+
+
 PAGES = {
+    "architecture.md": architecture,
     "ops.md": operators,
     "coverage.md": coverage,
     "passes.md": passes,

@@ -176,7 +176,7 @@ def _read(tensor: Any, name: str) -> np.ndarray:
     Raises:
         OneFlowError: the value is no tensor, or a function is being traced.
     """
-    if not isinstance(tensor, EagerTensor) or not current_builder().eager or tensor.is_global:  # type: ignore[attr-defined]
+    if not isinstance(tensor, EagerTensor) or not current_builder().eager or tensor.is_global:
         raise fail(
             f"expected a tensor of this process for comm.{name}, outside of compiled functions, got {tensor!r}; "
             "global tensors are moved by to_global"

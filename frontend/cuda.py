@@ -10,6 +10,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
+from oneflow.dialect.deprecated import takes_previous_names
 from oneflow.frontend.core.devices import COMPILE_OPTIONS, CURRENT_NUMBER, Device, device
 from oneflow.frontend.functional.random import get_rng_state, manual_seed, set_rng_state
 from oneflow.frontend.methods.tensor_type import typed_tensors
@@ -152,6 +153,7 @@ def Stream(place: str | Device | int | None = None) -> device_array.Stream:  # n
     return _BACKEND.make_stream(_number(place))
 
 
+@takes_previous_names("argument of flow.cuda.stream")
 def stream(target: device_array.Stream) -> AbstractContextManager[device_array.Stream]:
     """A context in which this thread's work on the stream's device goes to that stream."""
     return _BACKEND.using_stream(target)

@@ -103,7 +103,7 @@ class Categorical(Distribution):
     def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """Integers (int64) of a shape for each distribution."""
         rows = F.reshape(self.probs, (-1, self._num_events))
-        drawn = F.multinomial(rows.detach(), math.prod(sample_shape), True)  # type: ignore[attr-defined]
+        drawn = F.multinomial(rows.detach(), math.prod(sample_shape), True)
         return F.reshape(F.t(drawn), self._extended_shape(sample_shape))
 
     def log_prob(self, value: Any) -> Tensor:

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from oneflow.dialect._mlir import ir
-from oneflow.dialect.deprecated import current_name
+from oneflow.dialect.deprecated import current_option
 from oneflow.dialect.record import Registry, suggestion
 
 
@@ -140,7 +140,7 @@ class Pass(ABC):
         options = cls.options()
         values = {}
         for name, text in texts.items():
-            current = current_name(f"option of {cls.name}", name.replace("_", "-"))
+            current, text = current_option(f"option of {cls.name}", name.replace("_", "-"), text)
             option = options.get(current)
             if option is None:
                 known = f"; expected one of {', '.join(options)}" if options else "; the pass has no options"

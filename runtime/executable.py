@@ -14,6 +14,7 @@ import numpy as np
 
 from oneflow import dialect
 from oneflow.dialect._mlir import ir
+from oneflow.dialect.lazy import lazy
 from oneflow.dialect.record import REGISTRY, Registry
 from oneflow.dialect.tensor_desc import TensorDesc, from_mlir
 from oneflow.lowering.linalg.checks import read_sites
@@ -40,6 +41,9 @@ from oneflow.runtime.failures import (
 from oneflow.runtime.fast_path import fast_path
 from oneflow.runtime.footprint import Donated, Footprint
 from oneflow.runtime.results import Memory, ResultFormat, dynamic_axes, parse_result_type
+
+#: A run on the CPU needs no module of the Triton backend.
+triton_program = lazy("oneflow.lowering.triton.launch.program")
 
 #: The stages that consist of operators and linalg; the rules of user operators take part in reaching them.
 _RULE_STAGES = ("oneflow", "linalg", "gpu-linalg")
@@ -322,14 +326,18 @@ class CpuExecutable:
         return Footprint.of(inputs, results, self._donated.by_result, self._metadata.workspace)
 
     def ir(self, stage: str) -> str:
-        """The program at a stage: `oneflow`, `linalg`, `kernels` or `llvm`.
+        """The program at a stage of `lowering.pipelines.STAGES`; `triton` is the plan and the source of each kernel.
 
         Raises:
             ValueError: there is no such stage.
         """
         if stage not in STAGES:
             raise ValueError(f"expected one of {', '.join(STAGES)}, got {stage!r}")
-        return str(self._source.located(stage))
+        located = self._source.located(stage)
+        if stage != "triton":
+            return str(located)
+        with located.context, ir.Location.unknown():
+            return str(triton_program.read_program(located).text)
 
     def __call__(self, *arrays: Any, **named: Any) -> list[np.ndarray]:
         """Runs the program.

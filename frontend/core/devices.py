@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from oneflow.dialect._mlir import ir
+from oneflow.dialect.deprecated import takes_previous_names
 from oneflow.frontend.core.arrays import Data, device_name
 from oneflow.frontend.core.settings import SCOPE
 from oneflow.runtime.backends import ACCELERATORS, BACKENDS, HOST
@@ -22,7 +23,7 @@ from oneflow.runtime.device_array import DeviceArray
 from oneflow.runtime.global_array import GlobalArray
 from oneflow.runtime.protocol import Executable
 
-F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 
 
 #: The number of the device that a name without a number stands for.
@@ -32,6 +33,7 @@ CURRENT_NUMBER = [0]
 class _DeviceType(type):
     """Makes devices of names: `Device("cuda:1")`, `Device("cuda", 1)`."""
 
+    @takes_previous_names("argument of flow.device")
     def __call__(cls, type: str | Device, index: int | None = None) -> Device:
         """The device "cpu", "cuda" (the present one, by default the first) or such as "cuda:1".
 
@@ -140,7 +142,7 @@ def common_device(named: Sequence[tuple[str, Data]]) -> str | None:
     return place
 
 
-def tensor_factory(function: F) -> F:
+def tensor_factory(function: Callable[..., T]) -> Callable[..., T]:
     """A decorator of functions that make a tensor: adds `device`, `placement` with `sbp`, and `requires_grad`; sizes
     that come one by one may also come as `size`.
 
@@ -155,7 +157,7 @@ def tensor_factory(function: F) -> F:
              **kwargs: Any) -> Any:  # fmt: skip
         if one_by_one and "size" in kwargs:
             args = (*args, kwargs.pop("size"))
-        tensor = function(*args, **kwargs)
+        tensor: Any = function(*args, **kwargs)
         if placement is None and sbp is None and device is None:
             placement, sbp = SCOPE.get().global_mode or (None, None)
         if placement is not None or sbp is not None:
@@ -164,4 +166,4 @@ def tensor_factory(function: F) -> F:
             tensor = tensor.to_device(device)
         return tensor.detach().requires_grad_() if requires_grad and tensor.builder.eager else tensor
 
-    return made  # type: ignore[return-value]
+    return made

@@ -51,7 +51,7 @@ from oneflow.frontend.functional.elementwise import *  # noqa: F403
 from oneflow.frontend.functional.gathering import *  # noqa: F403
 from oneflow.frontend.functional.images import *  # noqa: F403
 from oneflow.frontend.functional.indexing import getitem
-from oneflow.frontend.functional.keyword_aliases import keyword_aliases, with_keyword_aliases
+from oneflow.frontend.functional.keyword_aliases import keyword_aliases, with_all_names
 from oneflow.frontend.functional.losses import *  # noqa: F403
 from oneflow.frontend.functional.normalization import *  # noqa: F403
 from oneflow.frontend.functional.ordering import *  # noqa: F403
@@ -115,4 +115,4 @@ for _name in __all__:
     _further = keyword_aliases(_name, _function)
     if alias_of(_name, _function) is Alias.COPY:
         _function = separated(_function)
-    globals()[_name] = with_keyword_aliases(_function, _further) if _further else _function
+    globals()[_name] = with_all_names(_name, _function, _further)

@@ -79,7 +79,7 @@ def _bound_rows(weight: Tensor, positions: Tensor, most: float, p: float) -> Non
     norms: Any = r.norm(wide, p, 1, keepdim=True)
     scaled = cast(e.where(e.gt(norms, most), wide * (most / (norms + 1e-7)), wide), weight.dtype)
     if current_builder().eager:
-        weight[at] = scaled  # type: ignore[index]
+        weight[at] = scaled
     else:
         # Rows that are read several times have equal updates.
         bounded = dispatch("tensor_scatter_nd_update", weight, scaled, sh.unsqueeze(at, 1), any_order=True)
@@ -105,7 +105,7 @@ def one_hot(x: Any, num_classes: int = -1, on_value: float = 1, off_value: float
     the largest position in a tensor that has values.
     """
     if num_classes == -1 and current_builder().eager:
-        num_classes = int(as_tensor(x).array.max(initial=-1)) + 1  # type: ignore[attr-defined]
+        num_classes = int(as_tensor(x).array.max(initial=-1)) + 1
     if not isinstance(num_classes, int) or num_classes < 0:
         raise fail(f"expected the number of classes as an int of at least 0, got {num_classes!r}: the shape needs it")
     values = {"on_value": on_value, "off_value": off_value}

@@ -7,6 +7,8 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from oneflow.dialect.deprecated import has_previous_names, takes_previous_names
+
 #: Functions whose parameters have further names: each name, and the parameter that it stands for.
 KEYWORD_ALIASES = {
     "concatenate": {"axis": "dim"},
@@ -29,6 +31,8 @@ def keyword_aliases(name: str, function: Callable[..., Any]) -> dict[str, str]:
 
 def with_keyword_aliases(function: Callable[..., Any], further: dict[str, str]) -> Callable[..., Any]:
     """A function that takes arguments by further names of its parameters."""
+    if not further:
+        return function
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -37,3 +41,9 @@ def with_keyword_aliases(function: Callable[..., Any], further: dict[str, str]) 
         return function(*args, **{further.get(name, name): value for name, value in kwargs.items()})
 
     return call
+
+
+def with_all_names(name: str, function: Callable[..., Any], further: dict[str, str]) -> Callable[..., Any]:
+    """The function `flow.<name>`, which takes arguments by further names and by names of the previous release."""
+    function, scope = with_keyword_aliases(function, further), f"argument of flow.{name}"
+    return takes_previous_names(scope)(function) if has_previous_names(scope) else function

@@ -85,7 +85,7 @@ def type_(self: Tensor, dtype: Any = None) -> Any:
     if isinstance(dtype, str):
         dtype = typed_tensors("cpu").get(dtype.rpartition(".")[2], dtype)
     where = getattr(dtype, "place", None)
-    moved: Any = self.to(where) if where not in (None, place) else self  # type: ignore[attr-defined]
+    moved: Any = self.to(where) if where not in (None, place) else self
     return moved.to(getattr(dtype, "dtype", dtype))
 
 
@@ -224,9 +224,11 @@ EAGER_METHODS = {
 def new(self: Tensor, *sizes: Any) -> Tensor:
     """A tensor of the same kind of sizes or data."""
     if not sizes:
-        return self.new_empty(0)  # type: ignore[attr-defined,no-any-return]
+        empty: Tensor = self.new_empty(0)
+        return empty
     data = sizes[0] if len(sizes) == 1 and not isinstance(sizes[0], int) else None
-    return self.new_empty(*sizes) if data is None else self.new_tensor(data)  # type: ignore[attr-defined,no-any-return]
+    result: Tensor = self.new_empty(*sizes) if data is None else self.new_tensor(data)
+    return result
 
 
 def new_ones(x: Tensor, *size: Any, **options: Any) -> Tensor:

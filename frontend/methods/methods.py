@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from oneflow.dialect import dtypes
+from oneflow.dialect.deprecated import warn_deprecated
 from oneflow.dialect.dtypes import DType
 from oneflow.frontend import functional as F  # noqa: N812
 from oneflow.frontend.core.devices import Device
@@ -112,7 +113,7 @@ def to(self: Tensor, *target: Any, dtype: DType | None = None, device: str | Dev
     result = self
     for wanted in (*target, *(x for x in (dtype, device) if x is not None)):
         if isinstance(wanted, Tensor):
-            result = to(result, wanted.device, wanted.dtype)  # type: ignore[attr-defined]
+            result = to(result, wanted.device, wanted.dtype)
         elif isinstance(wanted, (str, Device)):
             result = _moved(result, named_device(wanted))
         elif isinstance(wanted, DType):
@@ -158,7 +159,7 @@ def contiguous(self: Tensor) -> Tensor:
 def contiguous_(self: Tensor) -> Tensor:
     """The tensor, from now on in contiguous memory of its own."""
     if not is_contiguous(self):
-        self.data = contiguous(self.detach())  # type: ignore[attr-defined]
+        self.data = contiguous(self.detach())
     return self
 
 
@@ -259,23 +260,31 @@ def attach(target: type[Tensor]) -> None:
         setattr(target, name, member)
 
 
-def where(self: Tensor, *values: Any) -> Any:
+def where(self: Tensor, *values: Any, **named: Any) -> Any:
     """`flow.where` with the tensor as the condition.
 
+    The previous release's form `x.where(condition, other)` works for inexact tensors, which are no conditions.
+
     Raises:
-        OneFlowError: the tensor is no condition, as in PyTorch's `x.where(condition, other)`.
+        OneFlowError: the tensor is no condition. A tensor of integers could be `x` in the previous release's form.
     """
-    is_condition = self.dtype == dtypes.bool_ or not any(isinstance(v, Tensor) and _is_bool(v) for v in values[:1])
-    if self.dtype.is_inexact or not is_condition:
+    if self.dtype.is_inexact and (named.keys() >= {"condition"} or any(map(_is_bool, values[:1]))):
+        warn_deprecated("x.where(condition, y) is now flow.where(condition, x, y)")
+        return _previous_where(self, *values, **named)
+    if self.dtype.is_inexact or (self.dtype != dtypes.bool_ and any(map(_is_bool, values[:1]))):
         raise fail(
             f"expected a condition of bools or integers for condition.where(x, y), got {self.desc}; "
             "PyTorch's x.where(condition, y) is flow.where(condition, x, y)"
         )
-    return F.where(self, *values)
+    return F.where(self, *values, **named)
 
 
-def _is_bool(x: Tensor) -> bool:
-    return bool(x.dtype == dtypes.bool_)
+def _previous_where(x: Tensor, condition: Any, other: Any) -> Any:
+    return F.where(condition, x, other)
+
+
+def _is_bool(x: Any) -> bool:
+    return isinstance(x, Tensor) and x.dtype == dtypes.bool_
 
 
 attach(Tensor)

@@ -28,7 +28,7 @@ def _make(*data: Any, dtype: DType) -> tensor.Tensor:
     if not sizes and len(data) != 1:
         raise TypeError(f"expected flow.Tensor(data) or flow.Tensor(2, 3), got {len(data)} arguments")
     if not sizes and isinstance(data[0], tensor.Tensor):
-        copied: tensor.Tensor = functional.cast(data[0], dtype).detach().clone()  # type: ignore[attr-defined]
+        copied: tensor.Tensor = functional.cast(data[0], dtype).detach().clone()
         return copied
     if sizes:
         return constructors.tensor(np.zeros(data or (0,), dtype.numpy))

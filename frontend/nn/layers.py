@@ -428,7 +428,7 @@ class SyncBatchNorm(_BatchNorm):
         Raises:
             OneFlowError: in training mode every process of a job has its own tensor.
         """
-        local = current_builder().eager and not as_tensor(x).is_global  # type: ignore[attr-defined]
+        local = current_builder().eager and not as_tensor(x).is_global
         if self.training and local and env.get_world_size() > 1:
             raise fail("SyncBatchNorm: expected a global tensor, whose statistics are those of all ranks; pass "
                        "x.to_global(placement, flow.sbp.split(0))")  # fmt: skip

@@ -171,4 +171,4 @@ def _finished(gradients: Any, create_graph: bool) -> Any:
     """Results, through which gradients flow if `create_graph`."""
     if isinstance(gradients, (tuple, list)):
         return type(gradients)(_finished(x, create_graph) for x in gradients)
-    return gradients if create_graph or not isinstance(gradients, Tensor) else gradients.detach()  # type: ignore[attr-defined]
+    return gradients if create_graph or not isinstance(gradients, Tensor) else gradients.detach()

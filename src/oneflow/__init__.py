@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from oneflow.frontend.api import *  # noqa: F403
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 _API = "oneflow.frontend.api"
 _PACKAGES = (
     "amp", "asyncs", "autograd", "backends", "comm", "distributions", "fft", "hub", "jit", "linalg", "mock_torch", "nn", "one_embedding", "optim", "special", "testing", "typing", "utils",

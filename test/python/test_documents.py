@@ -6,6 +6,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -38,7 +39,9 @@ def test_readme_programs_run(tmp_path):
     program.write_text("\n".join(blocks(ROOT / "README.md", "python")))
     out = run([sys.executable, str(program)], tmp_path, ROOT)
     assert out.startswith("(4, 2) float32\n")
-    assert '"oneflow.gelu"' in out
+    assert '"oneflow.gelu"' in out and "\n@triton.jit\n" in out
+    printed = re.findall(r"^print\(.*\)  # (.+)$", program.read_text(), re.MULTILINE)
+    assert len(printed) == 3 and all(f"{text}\n" in out for text in printed)
 
 
 def test_programs_of_user_operators_run(tmp_path):
@@ -202,6 +205,20 @@ def test_links_of_documents_exist(page):
     assert not missing, f"{page.name} links to files that do not exist: {missing}"
 
 
+def headings(page: Path) -> set[str]:
+    """The names by which links refer to the headings of a page."""
+    lines = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL).splitlines()
+    return {re.sub(r"[^\w -]", "", line.lstrip("# ").lower()).replace(" ", "-") for line in lines if line[:1] == "#"}
+
+
+@pytest.mark.parametrize("page", [*(ROOT / "docs").glob("*.md"), ROOT / "README.md"], ids=lambda page: page.name)
+def test_headings_that_links_name_exist(page):
+    text = re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text(), flags=re.DOTALL)
+    links = re.findall(r"\]\(([^)#\s:]*)#([^)]*)\)", text)
+    missing = [f"{file}#{name}" for file, name in links if name not in headings(page.parent / file if file else page)]
+    assert not missing, f"{page.name} links to headings that do not exist: {missing}"
+
+
 @pytest.mark.parametrize("page", INDEX_PAGES, ids=str)
 def test_paths_of_index_pages_exist(page):
     """An index page names every path from the root of the repository; links are relative to the page."""
@@ -266,6 +283,18 @@ def test_passes_and_commands_in_pages_exist(page):
     named = set(re.findall(r"`(oneflow-[a-z-]+)", (ROOT / page).read_text()))
     commands = {"oneflow-opt", "oneflow-run", "oneflow-translate", "oneflow-mlir"}
     assert named <= {*PASSES, *PIPELINES, *commands}
+
+
+@pytest.mark.parametrize("page", [*(ROOT / "docs").glob("*.md"), ROOT / "README.md"], ids=lambda page: page.name)
+def test_lines_of_documents_are_short(page):
+    long = [number for number, line in enumerate(page.read_text().splitlines(), 1) if len(line) > 200]
+    assert not long, f"{page.name}: lines {long} have more than 200 characters"
+
+
+def test_the_version_is_the_newest_release_of_the_changelog():
+    headings = re.findall(r"^## (\S+)(?: \(\d{4}-\d{2}-\d{2}\))?$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert headings[0] == "Unreleased" and headings[1] == flow.__version__
+    assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"] == flow.__version__
 
 
 def test_generated_documents_are_fresh():

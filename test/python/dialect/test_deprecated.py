@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import warnings
 
@@ -12,8 +13,10 @@ import oneflow as flow
 from oneflow.dialect import deprecated
 from oneflow.dialect.deprecated import RENAMED, DeprecatedName, current_name
 from oneflow.dialect.record import REGISTRY, Operator, Registry
+from oneflow.frontend import functional as F  # noqa: N812
 from oneflow.frontend.operators import SLOTS
 from oneflow.lowering.kernels.form_kernels import FormKernels
+from oneflow.passes.base import PipelineError
 from oneflow.passes.pipeline_text import parse_flag
 from oneflow.passes.registry import PASSES
 from oneflow.tools import oneflow_opt
@@ -24,7 +27,7 @@ PROGRAM = "func.func @f(%x: tensor<2xf32>) -> tensor<2xf32> {\n  return %x : ten
 
 @pytest.fixture(autouse=True)
 def _no_warning_was_given():
-    deprecated._warn.cache_clear()
+    deprecated._WARNED.clear()
 
 
 def names_of(scope: str) -> list[set[str]]:
@@ -33,6 +36,14 @@ def names_of(scope: str) -> list[set[str]]:
              SLOTS: set(Operator.__dataclass_fields__)}  # fmt: skip
     if scope in fixed:
         return [fixed[scope]]
+    functions = {
+        "argument of flow.cuda.stream": flow.cuda.stream,
+        "argument of flow.device": type(flow.device).__call__,
+    }
+    scope_of = {f"argument of flow.{name}": f for name, f in vars(F).items() if inspect.isroutine(f)} | functions
+    matching = [f for name, f in scope_of.items() if re.fullmatch(scope, name)]
+    if matching:
+        return [set(inspect.signature(f).parameters) for f in matching]
     records = [r for name, r in REGISTRY.operators.items() if re.fullmatch(scope, f"argument of flow.ops.{name}")]
     return [{a.name for a in (*r.signature.inputs, *r.signature.attrs)} for r in records]
 
@@ -41,7 +52,7 @@ def names_of(scope: str) -> list[set[str]]:
 def test_a_row_renames_what_is_gone_to_what_there_is(scope, old, new):
     names = names_of(scope)
     assert names
-    assert all(new in known and old not in known for known in names)
+    assert all((new is None or new in known) and old not in known for known in names)
 
 
 def test_a_name_warns_once():
@@ -56,6 +67,14 @@ def test_passes_and_options():
         assert [step.name for step in parse_flag("oneflow-claim-positions", "")] == ["oneflow-deterministic-scatter"]
     with pytest.warns(DeprecatedName, match="epilogue"):
         assert FormKernels.from_options({"beside": "2"}) == FormKernels(epilogue=2)
+
+
+@pytest.mark.parametrize(("text", "gpu"), [("132", True), ("0", False), ("true", True)])
+def test_an_option_whose_values_have_changed(text, gpu):
+    with pytest.warns(DeprecatedName, match="processors is now gpu"):
+        assert FormKernels.from_options({"processors": text}) == FormKernels(gpu=gpu)
+    with pytest.raises(PipelineError, match=r"expected true or false, got '?many"):
+        FormKernels.from_options({"processors": "many"})
 
 
 def test_the_command_line_shows_the_warning(tmp_path, capsys, recwarn):
@@ -89,3 +108,29 @@ def test_arguments_of_operators():
     with warnings.catch_warnings(), pytest.raises(TypeError, match="one for each of its names"):
         warnings.simplefilter("ignore", DeprecatedName)
         flow.ops.reduce_sum(x=x, input_tensor=x, axis=[1], keepdims=False)
+
+
+def test_a_name_without_effect():
+    x = flow.tensor(np.array([6, 5], np.int32))
+    with pytest.warns(DeprecatedName) as caught:
+        result = flow.ops.scalar_bitwise_and(x, has_int_operand=True, int_operand=3)
+    assert result.tolist() == [2, 1]
+    assert ["has_int_operand has no effect" in str(w.message) for w in caught] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("call", "result"),
+    [
+        (lambda x: flow.round(x=x), [0.0, 2.0]),
+        (lambda x: flow.slice(x, slices=[(1, 2, 1)]), [1.5]),
+        (lambda x: x.masked_select(key=x > 1), [1.5]),
+        (lambda x: x.to(flow.device(name="cpu")), [0.25, 1.5]),
+        (lambda x: x.where(x > 1, -1.0), [-1.0, 1.5]),
+        (lambda x: x.where(condition=x > 1, other=-1.0), [-1.0, 1.5]),
+    ],
+)
+def test_arguments_of_functions(call, result):
+    """The warning is at the user's line: Python shows deprecation warnings at lines of the main program alone."""
+    with pytest.warns(DeprecatedName) as caught:
+        assert call(flow.tensor(np.array([0.25, 1.5], np.float32))).tolist() == result
+    assert [w.filename for w in caught] == [__file__]

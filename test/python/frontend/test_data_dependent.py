@@ -84,7 +84,8 @@ def test_where_of_a_condition(condition):
     assert [v.tolist() for v in flow.tensor(condition).where()] == [[0]]
 
 
-@pytest.mark.parametrize("x", [[1.0, 2.0], [1, 2]])
-def test_where_of_what_is_no_condition(x):
+@pytest.mark.parametrize(("x", "first"), [([1.0, 2.0], [1.0, 0.0]), ([1, 2], [True, False])])
+def test_where_of_what_is_no_condition(x, first):
+    """A tensor of integers may be the condition, and may be `x` in PyTorch's form."""
     with pytest.raises(flow.OneFlowError, match=r"condition.where\(x, y\).*is flow.where\(condition, x, y\)"):
-        flow.tensor(x).where(flow.tensor([True, False]), 0)
+        flow.tensor(x).where(flow.tensor(first), 0)

@@ -1,5 +1,7 @@
 """Samples of attention."""
 
+from typing import Any
+
 from oneflow.dialect.dtypes import FLOATS, bfloat16, float16, float32, int64
 from oneflow.testing.sample import Bad, Sample, T, t, v
 
@@ -22,7 +24,7 @@ HEADS = "expected static numbers of heads, those of key dividing query's, got 2 
 PLAIN = [t(1, 2, 3, 4), t(1, 2, 5, 4), t(1, 2, 5, 4)]
 SHARED = [t(2, 4, 3, 2), t(2, 2, 3, 2), t(2, 2, 3, 3)]
 #: Heads in groups of two, and all heads in one group.
-SPLIT = {"gradient": False, "why": "for signatures; gradients are as those of fewer heads"}
+SPLIT: dict[str, Any] = {"gradient": False, "why": "for signatures; gradients are as those of fewer heads"}
 TWELVE = [t(1, 12, 2, 2), t(1, 6, 3, 2), t(1, 6, 3, 2)]
 ONE = [t(1, 3, 3, 2), t(1, 1, 3, 2), t(1, 1, 3, 2)]
 
@@ -37,12 +39,12 @@ WIDE = Wide((1, 1, 70, 70))
 BLOCKS = [(4, 70, [], True), (2, 100, [], False), (2, 70, [t(70, 70)], True), (1, 130, [t(1, 4, 1, 130)], False),
           (4, 70, [WIDE], False)]  # fmt: skip
 HALVES = (float16, bfloat16)
-WHOLE = {"gradient": False, "why": "only for devices that have kernels for 16-bit floats"}
+WHOLE: dict[str, Any] = {"gradient": False, "why": "only for devices that have kernels for 16-bit floats"}
 #: Logarithms of sums of about a hundred weights.
 WEIGHED = Wide((1, 4, 70), 7.0, 8.0)
 
 #: Dropped weights: by the seed, by the offset of the seed, and by the position of a device's part.
-DROPPED = {"rate": 0.3, "seed": 11}
+DROPPED: dict[str, Any] = {"rate": 0.3, "seed": 11}
 PART = {**DROPPED, "logical_shape": [2, 6, 5, 7], "logical_begin": [1, 2, 0, 1]}
 OFFSET = t(1, dtype=int64)
 

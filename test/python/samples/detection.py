@@ -1,11 +1,13 @@
 """Samples of regions of images and of convolutions with moved windows."""
 
+from typing import Any
+
 from oneflow.dialect.dtypes import float16, float32
 from oneflow.testing.sample import Bad, Sample, t, v
 
 BENDS = "the second derivative jumps at elements"
 AGAIN = "its operators are those of a gradient that is checked"
-POOL = {"pooled_h": 2, "pooled_w": 1, "spatial_scale": 0.5, "sampling_ratio": 2}
+POOL: dict[str, Any] = {"pooled_h": 2, "pooled_w": 1, "spatial_scale": 0.5, "sampling_ratio": 2}
 REGION = v([[0.25, 0.3, 0.1, 2.1, 3.3]])
 ONE = {**POOL, "pooled_h": 1, "sampling_ratio": 1}
 ROIS = v([[1.25, 0.37, 0.45, 3.1, 5.2], [0.25, -3.2, 1.0, 9.0, 2.5]])
@@ -14,7 +16,7 @@ MOVED = {
     "offset_groups": 2, "use_mask": True,
 }  # fmt: skip
 PLAIN = {**MOVED, "groups": 1, "offset_groups": 1, "pad_h": 0, "use_mask": False}
-FAR = {"low": -1.4, "high": 1.4}
+FAR: dict[str, Any] = {"low": -1.4, "high": 1.4}
 #: Operands of a convolution of kernels 2 x 2 on images 2 x 5, and of 1 x 1.
 BOTH = [t(1, 2, 2, 4), t(1, 16, 3, 1, **FAR), t(2, 1, 2, 2), t(2), t(1, 8, 3, 1)]
 SMALL = [t(2, 1, 2, 2), t(2, 2, 2, 1, **FAR), t(1, 1, 1, 1), t(2, 1, 2, 1)]

@@ -1,10 +1,12 @@
 """Samples of interactions of features."""
 
+from typing import Any
+
 from oneflow.dialect.dtypes import float16, float32, int32
 from oneflow.testing.sample import Bad, Sample, t, v
 
 HALVES = (float32, float16)
-FEWER = {"second_order": False, "why": "products of features"}
+FEWER: dict[str, Any] = {"second_order": False, "why": "products of features"}
 DOTS, DOTS_GRAD = "fused_dot_feature_interaction", "fused_dot_feature_interaction_grad"
 CROSS = "fused_cross_feature_interaction"
 FEATURES, ROWS = [t(3, 1, 3), t(3, 2, 3)], v([[1], [0], [1]], int32)

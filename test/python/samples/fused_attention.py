@@ -1,15 +1,17 @@
 """Samples of attention in OneFlow's layouts, and of the operators before attention."""
 
+from typing import Any
+
 from oneflow.dialect.dtypes import float16, float32, int32, uint64
 from oneflow.testing.sample import Bad, Sample, t, v
 
 HALVES = (float32, float16)
-FEWER = {"second_order": False, "why": "as of its operators"}
+FEWER: dict[str, Any] = {"second_order": False, "why": "as of its operators"}
 SELF, FLASH = "fused_self_attention_query_mul_key_and_value", "scaled_dot_product_flash_attention"
 PAST, ROTARY = "fused_attention_concat_past_key_value", "fused_apply_rotary_emb"
 INFERENCE = "fused_multi_head_attention_inference"
-PLAIN = {f"{name}_layout": "BM(HK)" for name in ("query", "key", "value", "output")}
-SEQUENCES = {
+PLAIN: dict[str, Any] = {f"{name}_layout": "BM(HK)" for name in ("query", "key", "value", "output")}
+SEQUENCES: dict[str, Any] = {
     "query_layout": "(BM)(HK)",
     "key_layout": "(BM)HK",
     "value_layout": "(BM)(H2K)",
@@ -17,9 +19,9 @@ SEQUENCES = {
     "query_head_size": 2,
     "scale": 0.5,
 }
-WINDOW = {"softmax_scale": 0.5, "window_size_left": -1, "window_size_right": -1}
-NEAR = {**WINDOW, "is_causal": True, "window_size_left": 1}
-HEADS = {"x_layout": "BMHK", "output_layout": "BMHK"}
+WINDOW: dict[str, Any] = {"softmax_scale": 0.5, "window_size_left": -1, "window_size_right": -1}
+NEAR: dict[str, Any] = {**WINDOW, "is_causal": True, "window_size_left": 1}
+HEADS: dict[str, Any] = {"x_layout": "BMHK", "output_layout": "BMHK"}
 IDS = v([[[0, 2, 1]], [[1, 1, 0]]], int32)
 STATE = v([5, 0], uint64)
 

@@ -1,10 +1,12 @@
 """Samples of fused linear layers, gated units and weights of few bits."""
 
+from typing import Any
+
 from oneflow.dialect.dtypes import float16, float32, float64, int8, int32, uint8
 from oneflow.testing.sample import Bad, Sample, t, v
 
 HALVES = (float32, float16)
-FEWER = {"second_order": False, "why": "as of linear layers"}
+FEWER: dict[str, Any] = {"second_order": False, "why": "as of linear layers"}
 X, WEIGHTS, BIASES = t(3, 2), [t(2, 2), t(1, 2)], [t(2), t(1)]
 MASK = v([[1, 0, 0, 0], [3, 0, 0, 0], [-2, 0, 0, 0]], int32)
 HIDDEN = [t(3, 2), t(3, 1)]

@@ -1,9 +1,11 @@
 """Samples of cells, of the inverse of max pooling, and of products with vectors."""
 
+from typing import Any
+
 from oneflow.dialect.dtypes import float16, float32, int64
 from oneflow.testing.sample import Bad, Sample, t, v
 
-FEWER = {"second_order": False, "why": "as of the other sample"}
+FEWER: dict[str, Any] = {"second_order": False, "why": "as of the other sample"}
 GATES = [t(3, 8), t(3, 8), t(3, 2)]
 POOL = {"kernel_size": [2], "stride": [2], "padding": [0], "output_size": []}
 AT = v([[[3, 0, 4]], [[1, 2, 5]]], int64)

@@ -1,14 +1,16 @@
 """Samples of normalizations with a skip connection, and of the joined gradients of a layer normalization."""
 
+from typing import Any
+
 from oneflow.dialect.dtypes import float16, float32
 from oneflow.testing.sample import Bad, Sample, t
 
 HALVES = (float32, float16)
 X, LAST = t(3, 4), t(4)
-ROW = {"normalized_shape": [4]}
+ROW: dict[str, Any] = {"normalized_shape": [4]}
 STATISTICS = [t(3), t(3, low=0.5, high=2.0)]
 AXES = {"begin_norm_axis": 1, "begin_params_axis": 1}
-FEWER = {"second_order": False, "why": "as of the other sample"}
+FEWER: dict[str, Any] = {"second_order": False, "why": "as of the other sample"}
 
 SAMPLES = [
     Sample("skip_layer_norm", [X, LAST, LAST, LAST, X], {"epsilon": 0.5, "alpha": 0.5}, dtypes=HALVES),

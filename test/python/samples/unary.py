@@ -1,6 +1,7 @@
 """Samples of element-wise operators of one operand."""
 
 from math import inf, nan
+from typing import Any
 
 from oneflow.dialect.dtypes import (
     ALL,
@@ -47,7 +48,10 @@ TESTS = ("isnan", "isinf", "isfinite")
 
 
 def _curve(name, attrs=None, low=-2.0, high=2.0):
-    edges = {"gradient": False, "why": "NaN, infinities, bends and overflow have no difference quotient"}
+    edges: dict[str, Any] = {
+        "gradient": False,
+        "why": "NaN, infinities, bends and overflow have no difference quotient",
+    }
     return [
         Sample(name, [t(2, 3, low=low, high=high)], attrs or {}, dtypes=FLOATS),
         Sample(name, [t(low=low, high=high)], attrs or {}),

@@ -1,6 +1,7 @@
 """No operator holds back a sound signature, unless its record says why."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -98,7 +99,7 @@ def _going_on(operand):
     return v([0], int64) if operand is SKIP else operand
 
 
-SMALL = {"low": -1, "high": 2}
+SMALL: dict[str, Any] = {"low": -1, "high": 2}
 #: Rows all of whose elements, some, and none are 0.
 MIXED = v([[0, 0, 0], [0, 1, -1], [2, 1, 3]])
 RATES = v(0.2, float32), v(0.1, float32)

@@ -1,4 +1,4 @@
-// Whether gradients are recorded. A program under construction has all operators; functors cannot leave any out.
+// Whether gradients are recorded. A program under construction records all operators, so the mode changes nothing.
 #pragma once
 
 namespace oneflow {

@@ -54,7 +54,7 @@ inline Maybe<bool> VectorAt(const std::vector<bool> &vector, std::vector<bool>::
   return static_cast<bool>(vector[index]);
 }
 
-/// The elements as text, with `delimiter` between them.
+/// The elements as text, separated by `delimiter`.
 template <typename Container>
 std::string Join(const Container &container, const std::string &delimiter) {
   std::ostringstream out;

@@ -1,4 +1,4 @@
-// Element types: OneFlow's numbers, their C++ types, names and sizes in one table.
+// Element types: OneFlow's numbers, C++ types, names and sizes in one table.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -55,7 +55,7 @@ struct GetDataType;
 ONEFLOW_FOR_DATA_TYPES(ONEFLOW_ROW_)
 #undef ONEFLOW_ROW_
 
-/// The size of an element in bytes; 0 for a type that is not known.
+/// The size of an element in bytes; 0 for an unknown type.
 inline size_t GetSizeOfDataType(DataType data_type) {
   switch (data_type) {
 #define ONEFLOW_ROW_(type, code, name) \

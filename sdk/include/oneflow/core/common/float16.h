@@ -1,4 +1,4 @@
-// The two 16-bit floating-point types: stored as bits, computed with as float.
+// The two 16-bit floating-point types: stored as bits, computed as float.
 #pragma once
 #include <cstdint>
 #include <cstring>
@@ -25,7 +25,7 @@ inline uint16_t HalfOf(float value) {
   if (rest > 0x7f800000u) return static_cast<uint16_t>(sign | 0x7e00u);
   if (rest >= 0x477ff000u) return static_cast<uint16_t>(sign | 0x7c00u);
   if (rest < 0x38800000u) {
-    const float scaled = FloatOf(rest) + 0.5f;  // the sum's last bits are the subnormal half's, rounded
+    const float scaled = FloatOf(rest) + 0.5f;  // the last bits of the sum are the rounded bits of the subnormal half
     return static_cast<uint16_t>(sign | (BitsOf(scaled) - BitsOf(0.5f)));
   }
   return static_cast<uint16_t>(sign | ((rest + 0xfffu + (rest >> 13 & 1u) - 0x38000000u) >> 13));

@@ -36,7 +36,7 @@ inline std::string At(const char *file, int line, const std::string &text) {
 
 }  // namespace detail
 
-/// An error; `<<` extends its text: `return Error::CheckFailed() << "expected .., got " << x;`.
+/// An error; `<<` extends the text: `return Error::CheckFailed() << "expected .., got " << x;`.
 class Error final {
  public:
   Error() = default;
@@ -61,7 +61,7 @@ class Error final {
     return *this;
   }
 
-  /// Adds the place through which the error was passed on.
+  /// Adds a location that passed the error to a caller.
   Error &AddFrame(const char *file, int line, const char *text) {
     text_ += "\n  in " + detail::At(file, line, text);
     return *this;
@@ -141,7 +141,7 @@ class Maybe<void> final {
   std::shared_ptr<Error> error_;
 };
 
-/// A function that returns Maybe<void>, made of any callable that returns that or nothing.
+/// A function that returns Maybe<void>, made of any callable that returns Maybe<void> or void.
 template <typename... Args>
 class MaybeFn final {
  public:
@@ -173,7 +173,7 @@ class MaybeFn final {
 
 namespace detail {
 
-/// Throws an error that the SDK detects, without a location in its headers.
+/// Throws an error that the SDK detects, without a location in the SDK's headers.
 [[noreturn]] inline void Refuse(const Error &error) { throw CheckError(error.text()); }
 
 /// `Thrower() & error` throws; `&` binds less tightly than `<<`, so texts are added first.
@@ -197,7 +197,8 @@ T NotNull(T &&pointer, const char *file, int line, const char *text) {
 
 }  // namespace oneflow
 
-/// The value of a Maybe; an error is returned to the caller. It is read outside the block, which would copy a reference.
+/// The value of a Maybe; an error is returned to the caller. The value is read outside the block, since a block would
+/// copy a reference.
 #define JUST(...)                                                                                 \
   __extension__({                                                                                 \
     auto &&oneflow_maybe_ = (__VA_ARGS__);                                                        \
@@ -216,7 +217,7 @@ T NotNull(T &&pointer, const char *file, int line, const char *text) {
 #define ONEFLOW_CHECK_TEXT_(text) ::oneflow::Error::At(__FILE__, __LINE__, "Check failed: " text " ")
 #define ONEFLOW_CHECK_(text, ...) \
   (__builtin_expect(!!(__VA_ARGS__), 1)) ? (void)0 : ::oneflow::detail::Thrower() & ONEFLOW_CHECK_TEXT_(text)
-// A loop instead of an if: a following else would belong to that if.
+// A loop in place of an if: a following else would belong to the if.
 #define ONEFLOW_CHECK_OR_RETURN_(text, ...) \
   while (!__builtin_expect(!!(__VA_ARGS__), 1)) return ONEFLOW_CHECK_TEXT_(text)
 #define ONEFLOW_CHECK_OP_(a, op, b) ONEFLOW_CHECK_(#a " " #op " " #b, (a)op(b)) << "(" << (a) << " vs " << (b) << ") "

@@ -9,8 +9,8 @@
 
 namespace oneflow {
 
-/// A bool, a signed or unsigned integer, a floating-point or a complex number. Arithmetic is that of the widest operand:
-/// complex, then floating, then integers of 64 bits.
+/// A bool, a signed or unsigned integer, a floating-point or a complex number. Arithmetic uses the widest operand's
+/// kind: complex, then floating, then integers of 64 bits.
 class Scalar final {
  public:
   Scalar() : Scalar(int32_t{0}) {}
@@ -35,7 +35,7 @@ class Scalar final {
   bool IsUnsigned() const { return kind_ == kUnsigned; }
   bool IsComplex() const { return kind_ == kComplex; }
 
-  /// The number as a T; of a complex number there is none.
+  /// The number as a T; a complex number has no such value.
   template <typename T, typename std::enable_if<std::is_scalar<T>::value, int>::type = 0>
   OF_DEVICE_FUNC T As() const {
 #ifndef __CUDA_ARCH__
@@ -59,7 +59,7 @@ class Scalar final {
   Scalar operator+(const Scalar &other) const { return Combine(other, Add()); }
   Scalar operator-(const Scalar &other) const { return Combine(other, Subtract()); }
   Scalar operator*(const Scalar &other) const { return Combine(other, Multiply()); }
-  /// Of integers, rounded towards zero.
+  /// The quotient of integers is rounded towards zero.
   Scalar operator/(const Scalar &other) const {
     const bool exact = IsComplex() || IsFloatingPoint() || other.IsComplex() || other.IsFloatingPoint();
     if (!exact && other.As<int64_t>() == 0) detail::Refuse(Error("expected a divisor other than 0 of an integer"));
@@ -73,7 +73,7 @@ class Scalar final {
  private:
   enum Kind { kBoolean, kSigned, kUnsigned, kFloating, kComplex };
 
-  // Integers wrap, as those of tensors do.
+  // Integers wrap, as in tensors.
   struct Add {
     int64_t operator()(int64_t a, int64_t b) const { return int64_t(uint64_t(a) + uint64_t(b)); }
     template <typename T>

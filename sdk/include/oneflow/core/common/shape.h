@@ -13,7 +13,7 @@ namespace oneflow {
 using DimVector = std::vector<int64_t>;
 using AxisVector = std::vector<int64_t>;
 
-/// Sizes by axis. `Shape()` is no shape yet, `Shape({})` that of a scalar.
+/// Sizes by axis. `Shape()` is uninitialized, `Shape({})` is the shape of a scalar.
 class Shape final {
  public:
   Shape() = default;

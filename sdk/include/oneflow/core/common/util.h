@@ -16,7 +16,7 @@ inline const char *DeviceTag(DeviceType device) {
 
 #define FOR_RANGE(type, i, begin, end) for (type i = (begin), oneflow_end_##i = (end); i < oneflow_end_##i; ++i)
 
-// A function for the host and, under a CUDA compiler, for devices.
+// A function for the host and, with a CUDA compiler, for devices.
 #ifdef __CUDACC__
 #define OF_DEVICE_FUNC __device__ __host__ __forceinline__
 #else

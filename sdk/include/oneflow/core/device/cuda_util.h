@@ -1,4 +1,4 @@
-// Macros of CUDA kernels; they exist under a CUDA compiler only.
+// Macros of CUDA kernels, defined only by CUDA compilers.
 #pragma once
 #ifdef __CUDACC__
 #include <algorithm>

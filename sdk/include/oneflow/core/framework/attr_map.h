@@ -1,4 +1,4 @@
-// Attributes by name, as functions over tensors pass them on.
+// Attributes by name, which functions over tensors pass to operators.
 #pragma once
 #include <map>
 #include <string>
@@ -17,7 +17,7 @@ class AttrMap {
   size_t size() const { return values_.size(); }
   const std::map<std::string, AttrValue> &values() const { return values_; }
 
-  /// The value of an attribute, or an error if there is none of that name and type.
+  /// The value of an attribute, or an error if no attribute has the name and the type.
   template <typename T>
   Maybe<T> GetAttr(const std::string &name) const {
     const auto found = values_.find(name);
@@ -38,7 +38,7 @@ class MutableAttrMap final : public AttrMap {
   }
 };
 
-/// The attributes of a call before those of its operator.
+/// The attributes of a call, followed by the attributes of the call's operator.
 class ComposedAttrMap final : public AttrMap {
  public:
   ComposedAttrMap(const AttrMap &prior, const AttrMap &base) : AttrMap(prior.values()) {

@@ -1,4 +1,4 @@
-// Values of attributes: the kinds of attribute an operator may have, and their C++ types.
+// Values of attributes: the kinds of attribute that an operator may have, and the C++ type of each kind.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -36,7 +36,7 @@ using UserOpAttrType = AttrType;
 std::string AttrTypeName(AttrType type);
 
 /// A value of any kind. Numbers are in `ints` or `floats` (a scalar is a list of one), strings in `texts`;
-/// `lengths` are the ranks of the shapes of a list of shapes, whose sizes follow one another in `ints`.
+/// `lengths` are the ranks of the shapes of a list of shapes, whose sizes are concatenated in `ints`.
 struct AttrValue {
   AttrType type;
   std::vector<int64_t> ints;
@@ -76,7 +76,7 @@ struct IntListAttr {
 
 }  // namespace detail
 
-/// How a C++ type is an attribute: Type(), Pack(value), Unpack(attribute).
+/// The conversions of a C++ type to and from an attribute: Type(), Pack(value), Unpack(attribute).
 template <typename T>
 struct AttrTraits {
   static_assert(sizeof(T) == 0,

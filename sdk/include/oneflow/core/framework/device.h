@@ -1,4 +1,4 @@
-// Devices and their streams, by name.
+// Devices and streams, by name.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace oneflow {
 
-/// A device: "cpu" or "cuda", and which of them.
+/// A device: "cpu" or "cuda", and the index of the device.
 class Device final {
  public:
   Device(const std::string &type, int64_t device_id) : type_(type), device_id_(device_id) {}

@@ -1,4 +1,4 @@
-// Contexts of the functions that say which results a call has and on which devices it may be split.
+// Contexts of functions that infer the results of a call and the layouts in which the call may be split over devices.
 #pragma once
 #include <functional>
 #include <string>
@@ -69,7 +69,7 @@ class InferContext final : public OpContext {
   void SetOutputIsDynamic(const std::string &name, int32_t index, bool is_dynamic) const {
     Get(name, index).set_is_dynamic(is_dynamic);
   }
-  /// Tensors are contiguous, whatever is said of strides and formats.
+  /// Tensors are contiguous; strides and memory formats have no effect.
   void SetOutputStride(const std::string &name, int32_t index, const Stride &) const { Get(name, index); }
   void SetStride4ArgNameAndIndex(const std::string &name, int32_t index, const Stride &) const { Get(name, index); }
   void SetOutputMemoryFormat(const std::string &name, int32_t index, MemoryFormat) const { Get(name, index); }
@@ -92,7 +92,7 @@ class InferContext final : public OpContext {
 
 using SbpOfArgs = std::map<std::pair<std::string, int32_t>, SbpParallel>;
 
-/// Makes one SBP signature; Build adds it to the call's.
+/// Makes one SBP signature; Build adds the signature to the signatures of the call.
 class UserOpSbpSignatureBuilder final {
  public:
   explicit UserOpSbpSignatureBuilder(std::vector<SbpOfArgs> *list) : list_(list) {}
@@ -243,7 +243,7 @@ class GetNdSbpSignatureListContext final : public NdSbpContext {
   std::vector<NdSbpSignature> list_;
 };
 
-/// The argument of SetComputeComplexityFn: the logical call, as on one device.
+/// The argument of SetComputeComplexityFn: the logical call, which has the full tensors.
 class ComputeComplexityFnContext final : public OpContext {
  public:
   using OpContext::OpContext;
@@ -290,7 +290,7 @@ class OutputArgModifier final {
   void set_is_mutable(bool) {}
   void set_requires_grad(bool) {}
   void set_header_infered_before_compute(bool) {}
-  /// The operand whose memory the result may share. Kernels propose that by SetInplaceProposalFn.
+  /// The operand whose memory the result may share. Kernels propose such results by SetInplaceProposalFn.
   void set_mutable_inplace_ibn(const std::string &) {}
   void set_const_inplace_ibn(const std::string &) {}
 };

@@ -10,14 +10,14 @@
 namespace oneflow {
 namespace one {
 
-/// An operator with values for some of its attributes.
+/// An operator with values for some attributes.
 class OpExpr {
  public:
   virtual ~OpExpr();
   virtual const std::string &op_type_name() const = 0;
 };
 
-/// One of a registered operator: which operands are given, in order, and how many tensors each has (0: optional).
+/// A call of a registered operator: the given operands, in order, and the number of tensors of each (0: optional).
 class UserOpExpr final : public OpExpr {
  public:
   using Args = std::vector<std::pair<std::string, int32_t>>;

@@ -14,14 +14,14 @@
 
 namespace oneflow {
 
-/// Which part of the work this process does; always all of it.
+/// The part of the work that this process does, which is always the whole work.
 class ParallelContext final {
  public:
   int64_t parallel_id() const { return 0; }
   int64_t parallel_num() const { return 1; }
 };
 
-/// The devices of the work that is seen: one.
+/// The devices of the work, always one device.
 class ParallelDesc final {
  public:
   explicit ParallelDesc(DeviceType device) : device_(device), hierarchy_(std::make_shared<Shape>(DimVector{1})) {}
@@ -35,7 +35,7 @@ class ParallelDesc final {
   std::shared_ptr<Shape> hierarchy_;
 };
 
-/// The program that a call is in; nothing of it is known.
+/// The program of a call; the class has no information about the program.
 class JobDesc final {
  public:
   std::string job_name() const { return ""; }
@@ -45,7 +45,7 @@ namespace user_op {
 
 using ArgVec = std::vector<std::pair<std::string, int32_t>>;
 
-/// A call: the operation, its device, and descriptions of its tensors by (name, index).
+/// A call: the operation, the device, and descriptions of tensors by (name, index).
 struct OpCall {
   const OpSignature *signature = nullptr;
   std::shared_ptr<const OpConf> conf;
@@ -54,9 +54,9 @@ struct OpCall {
   ArgVec outputs;
   std::map<std::pair<std::string, int32_t>, TensorDesc> descs;
 
-  /// A tensor's description; null if it belongs to an optional operand or result that is missing.
+  /// A tensor's description; null for a missing optional operand or result.
   TensorDesc *Find(const std::string &name, int32_t index);
-  /// The same, but a missing one is an error too.
+  /// A tensor's description; an error for a missing tensor.
   TensorDesc *Get(const std::string &name, int32_t index);
 };
 
@@ -92,7 +92,7 @@ class OpContext {
   const UserOpConfWrapper &user_op_conf() const { return conf_; }
   const OpConf &op_conf() const { return conf_.op_conf(); }
 
-  /// The value of an attribute; T has to be its type.
+  /// The value of an attribute; T has to be the type of the attribute.
   template <typename T>
   T Attr(const std::string &name) const {
     return conf_.attr<T>(name);

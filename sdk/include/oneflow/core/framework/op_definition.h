@@ -1,4 +1,4 @@
-// The results of registrations: definitions of operators and of their parts.
+// The results of registrations: definitions of operators and of parts of operators.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -12,7 +12,7 @@
 namespace oneflow {
 namespace user_op {
 
-/// One operand or result: `least` to `most` tensors, or none if it is optional; `most` -1 stands for any number.
+/// One operand or result: `least` to `most` tensors, or none if optional; `most` -1 stands for any number.
 struct ArgDef {
   std::string name;
   int64_t least;
@@ -20,7 +20,7 @@ struct ArgDef {
   bool is_optional;
 };
 
-/// One attribute; without a default a program has to give it.
+/// One attribute; a program has to give the value of an attribute without default.
 struct AttrDef {
   std::string name;
   AttrType type;
@@ -58,7 +58,7 @@ class OpArg final {
   int32_t index_;
 };
 
-/// An operator's signature, as a check function sees it.
+/// An operator's signature, the argument of check functions.
 class UserOpDefWrapper final {
  public:
   explicit UserOpDefWrapper(const OpSignature &signature) : signature_(&signature) {}
@@ -80,7 +80,7 @@ class UserOpDefWrapper final {
   const OpSignature *signature_;
 };
 
-/// One operation of a program, as functions of its operator see it.
+/// One operation of a program, the argument of functions of the operator.
 class UserOpConfWrapper {
  public:
   explicit UserOpConfWrapper(std::shared_ptr<const OpConf> conf) : conf_(std::move(conf)) {}
@@ -118,7 +118,7 @@ class UserOpConfWrapperBuilder final {
 
   UserOpConfWrapperBuilder &OpTypeName(const std::string &name);
   UserOpConfWrapperBuilder &Op(const std::string &name) { return OpTypeName(name); }
-  /// Binds the next tensor of an operand; called again for each further tensor of a repeated one.
+  /// Binds the next tensor of an operand; a repeated operand needs one call for each tensor.
   UserOpConfWrapperBuilder &InputBind(const std::string &name, const std::string &tensor);
   UserOpConfWrapperBuilder &Input(const std::string &name, const std::string &tensor) {
     return InputBind(name, tensor);

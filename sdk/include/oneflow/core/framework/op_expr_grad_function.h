@@ -11,12 +11,12 @@
 namespace oneflow {
 namespace one {
 
-/// The values that Capture saves for Apply; derive from it to save more.
+/// The values that Capture saves for Apply; derived classes save more.
 class AutoGradCaptureState {
  public:
   virtual ~AutoGradCaptureState();
 
-  /// Saves a tensor; returns its index in SavedTensors.
+  /// Saves a tensor; returns the index of the tensor in SavedTensors.
   size_t SaveTensorForBackward(const std::shared_ptr<Tensor> &tensor) {
     saved_.push_back(tensor);
     return saved_.size() - 1;
@@ -34,7 +34,7 @@ class OpExprGradFunctionIf {
  public:
   virtual ~OpExprGradFunctionIf();
   virtual Maybe<void> Init(const OpExpr &op) = 0;
-  /// The gradients of `inputs`, null where there is none.
+  /// The gradients of `inputs`, null for an input without gradient.
   virtual Maybe<void> Differentiate(const TensorTuple &inputs, const TensorTuple &outputs, const AttrMap &attrs,
                                     const TensorTuple &out_grads, TensorTuple *in_grads) const = 0;
 };
@@ -44,8 +44,8 @@ struct OpExprInterpContext {
   AttrMap attrs;
 };
 
-/// The gradient of an operator. Capture, of which one form is overridden, keeps what Apply needs of the forward call;
-/// Apply gives gradients of inputs.
+/// The gradient of an operator. One form of Capture is overridden and saves the values of the forward call that Apply
+/// needs; Apply computes the gradients of inputs.
 template <typename StateT>
 class OpExprGradFunction : public OpExprGradFunctionIf {
  public:

@@ -1,4 +1,4 @@
-// Kernels: the class that users derive from, and the contexts its functions get.
+// Kernels: the class that users derive from, and the contexts that functions of the class get.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -10,7 +10,7 @@
 #include "oneflow/core/framework/infer_context.h"
 
 #ifdef __NVCC__
-#pragma nv_diag_suppress 611  // a kernel overrides one form of Compute only, as it should
+#pragma nv_diag_suppress 611  // a kernel overrides only one form of Compute
 #endif
 
 namespace oneflow {
@@ -49,7 +49,7 @@ using KernelCreateContext = KernelInitContext;
 class KernelContext : public KernelInitContext {
  public:
   KernelContext(OpCall *call, DeviceCtx *device);
-  /// A tensor; null if it belongs to an optional operand or result that is missing.
+  /// A tensor; null for a missing optional operand or result.
   Tensor *Tensor4ArgNameAndIndex(const std::string &name, int32_t index) const;
 
  private:
@@ -92,7 +92,7 @@ class OpKernelState {
 /// Values that a kernel prepares once for all calls of one shape.
 class OpKernelCache {
  public:
-  /// Flags for `InitOpKernelCacheWithFlags`: what may have changed since the cache was made.
+  /// Flags for `InitOpKernelCacheWithFlags`: properties that may have changed since the cache was made.
   enum Flag : int8_t { kAllMayChanged = 0, kShapeNotChanged = 1, kAttrNotChanged = 2 };
 
   virtual ~OpKernelCache();
@@ -111,7 +111,7 @@ class OpKernelStateWrapper final : public OpKernelState {
   T data_;
 };
 
-/// A kernel. One of the forms of Compute has to be overridden; the others pass on to it.
+/// A kernel. One of the forms of Compute has to be overridden; the other forms call the overridden form.
 class OpKernel {
  public:
   virtual ~OpKernel();
@@ -127,10 +127,10 @@ class OpKernel {
   virtual void Compute(KernelContext *ctx) const;
   virtual void Compute(KernelContext *ctx);
 
-  /// For sizes that a run finds out. Kernels here are made for sizes that are known, and it is not called.
+  /// For sizes that are known at run time only. Kernels get static sizes, so that InferShape is never called.
   virtual void InferShape(KernelInferContext *) const {}
 
-  /// Whether Compute is called though every result is empty.
+  /// Whether Compute is called if every result is empty.
   virtual bool AlwaysComputeWhenAllOutputsEmpty() const { return false; }
   virtual bool IsKernelLaunchSynchronized() const { return true; }
   bool has_state_or_cache() const { return true; }

@@ -1,4 +1,4 @@
-// Seeds, as functions over tensors pass them on.
+// Seeds, which functions over tensors pass to operators.
 #pragma once
 #include <cstdint>
 
@@ -7,7 +7,7 @@
 namespace oneflow {
 namespace one {
 
-/// A seed. Random operators combine it with the seed of `flow.manual_seed` and of the run.
+/// A seed. Random operators combine the seed with the seeds of `flow.manual_seed` and of the run.
 class Generator final {
  public:
   explicit Generator(uint64_t seed) : seed_(seed) {}

@@ -1,5 +1,5 @@
-// Contexts of functions that have no meaning here. Registrations with them compile, and are refused with advice when
-// the library is loaded; nothing calls them.
+// Contexts of functions that this SDK does not support. Registrations of such functions compile, and are refused with
+// advice when the library is loaded; the functions are never called.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace oneflow {
 
-/// A message of the original's, of which nothing is kept.
+/// A message of OneFlow's, which the SDK declares only.
 class OperatorConf;
 
 namespace user_op {

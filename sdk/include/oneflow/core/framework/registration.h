@@ -5,9 +5,9 @@
 #include "oneflow/core/framework/user_op_kernel_registry.h"
 #include "oneflow/core/framework/user_op_registry.h"
 
-/// The version of this SDK: raised with every change of its headers. A library built with another one is refused before
-/// any of its code runs.
-#define ONEFLOW_SDK_VERSION 7
+/// The version of this SDK, raised with every change of the headers. A library built with another version is refused
+/// before any code of the library runs.
+#define ONEFLOW_SDK_VERSION 8
 
 namespace oneflow {
 namespace user_op {
@@ -20,7 +20,7 @@ class Registration final {
   Registration(const OpGradRegistry &registry);
 };
 
-/// An operand that kernels read on the host: every one on the CPU, none on another device.
+/// An operand that kernels read on the host: every operand on the CPU, no operand on other devices.
 struct HostMemoryInput {
   std::string name;
   std::string arg;

@@ -1,4 +1,4 @@
-// Tensors of a program under construction, as functors and gradients in C++ handle them.
+// Tensors of a program under construction, for functors and gradients in C++.
 #pragma once
 #include <cstdint>
 #include <initializer_list>
@@ -10,7 +10,7 @@
 namespace oneflow {
 namespace one {
 
-/// A tensor of the program: its description and its number.
+/// A tensor of the program: the description and the number of the tensor.
 class Tensor final {
  public:
   Tensor(int64_t id, const user_op::TensorDesc &desc) : id_(id), desc_(desc) {}
@@ -27,7 +27,7 @@ class Tensor final {
   }
   int64_t dim(int64_t axis) const { return shape()->At(axis); }
   int64_t nelement() const { return shape()->elem_cnt(); }
-  /// Whether it may have a gradient: floating-point tensors do.
+  /// Whether the tensor may have a gradient: floating-point tensors may.
   bool requires_grad() const { return IsFloatingDataType(desc_.data_type()); }
 
  private:
@@ -35,7 +35,7 @@ class Tensor final {
   user_op::TensorDesc desc_;
 };
 
-/// Several tensors; a missing one is null.
+/// Several tensors; a missing tensor is null.
 class TensorTuple final : public std::vector<std::shared_ptr<Tensor>> {
  public:
   TensorTuple() = default;

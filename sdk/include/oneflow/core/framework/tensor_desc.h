@@ -9,7 +9,7 @@
 
 namespace oneflow {
 
-/// The order of a tensor's elements in memory; here it is always kContiguous.
+/// The order of a tensor's elements in memory, always kContiguous in this SDK.
 enum class MemoryFormat { kContiguous = 0, kChannelsLast = 1, kPreserve = 2 };
 
 /// The device of memory.
@@ -70,7 +70,7 @@ class Tensor final {
 
   const Shape &shape() const { return desc_.shape(); }
   const Shape &shape_view() const { return desc_.shape(); }
-  /// The same: sizes are known before a kernel runs.
+  /// The shape: sizes are known before a kernel runs.
   const Shape &mut_shape_view() const { return desc_.shape(); }
   Stride stride() const { return desc_.stride(); }
   DataType data_type() const { return desc_.data_type(); }

@@ -20,8 +20,8 @@ struct BackwardProgram {
   std::set<std::string> notes;
 };
 
-/// The operation to differentiate. Its only operand `in` may also be called `x`, and its only result
-/// `out` also `y`: OneFlow's documents use both names. The user gets a note.
+/// The operation to differentiate. An only operand `in` may also be called `x`, and an only result `out` also
+/// `y`, since OneFlow's documents use both names. The user gets a note.
 class UserOpWrapper final : public UserOpConfWrapper {
  public:
   UserOpWrapper(OpCall *call, BackwardProgram *program)
@@ -59,7 +59,7 @@ class UserOpWrapper final : public UserOpConfWrapper {
   BackwardProgram *program_;
 };
 
-/// The argument of a gradient function: the forward operation, and operations that are made at their first use.
+/// The argument of a gradient function: the forward operation, and operations, each made at the first use.
 class BackwardOpConfContext final {
  public:
   using BuildOpFn = std::function<UserOpConfWrapper(BackwardOpBuilder &)>;
@@ -75,7 +75,7 @@ class BackwardOpConfContext final {
   BackwardProgram *program_;
   std::map<std::string, BuildOpFn> definitions_;
   std::map<std::string, UserOpConfWrapper> ops_;
-  /// The operations whose functions are running, to detect an operation that uses itself.
+  /// The operations whose functions are running, to detect recursive operations.
   std::set<std::string> underway_;
 };
 

@@ -1,5 +1,5 @@
 // Predicates that choose a kernel, as expressions: `(HobDeviceType() == kCPU) & (HobDataType("out", 0) == kFloat)`.
-// They explain themselves, so that an error can say which part of which kernel's predicate failed.
+// Each predicate has a text, so that an error can name the failed part of a kernel's predicate.
 #pragma once
 #include <cstdlib>
 #include <functional>
@@ -12,7 +12,7 @@
 namespace oneflow {
 namespace user_op {
 
-/// A predicate over a call, with the texts of its condition and of the values of a call.
+/// A predicate over a call, with the texts of the condition and of the values of a call.
 class HobBool final {
  public:
   using Test = std::function<bool(const KernelRegContext &)>;
@@ -24,7 +24,7 @@ class HobBool final {
   HobBool(Test test, Explain explain) : test_(std::move(test)), explain_(std::move(explain)) {}
 
   bool operator()(const KernelRegContext &ctx) const { return test_(ctx); }
-  /// Why the predicate is false (or true) of a call.
+  /// The reason why the predicate is false (or true) for a call.
   std::string DebugStr(const KernelRegContext &ctx) const { return explain_(ctx); }
 
   HobBool operator!() const {
@@ -68,7 +68,7 @@ inline std::string HobText(bool value) { return value ? "true" : "false"; }
 
 }  // namespace detail
 
-/// A value of a call that predicates compare, with a value or with another one of the call.
+/// A value of a call that predicates compare with a constant or with another value of the call.
 template <typename T>
 class Hob final {
  public:
@@ -142,7 +142,7 @@ inline Hob<std::string> HobDeviceSubTag() {
     return ctx.user_op_conf().attr_or_default<std::string>("device_sub_tag", "");
   });
 }
-/// The element type of a tensor; kInvalidDataType for a missing optional one.
+/// The element type of a tensor; kInvalidDataType for a missing optional tensor.
 inline Hob<DataType> HobDataType(const std::string &name, int32_t index) {
   return Hob<DataType>("data type of " + name + "[" + std::to_string(index) + "]",
                        [name, index](const KernelRegContext &ctx) {

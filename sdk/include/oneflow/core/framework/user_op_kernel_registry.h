@@ -1,4 +1,4 @@
-// REGISTER_USER_KERNEL: a kernel of an operator, and for which calls it is.
+// REGISTER_USER_KERNEL: a kernel of an operator, and the calls that the kernel accepts.
 #pragma once
 #include <functional>
 #include <memory>
@@ -14,7 +14,7 @@ namespace user_op {
 using OpKernelCreateFn = std::function<OpKernel *(KernelInitContext *)>;
 using InferTmpSizeFn = std::function<size_t(InferContext *)>;
 using IsMatchedPred = std::function<bool(const KernelRegContext &)>;
-/// Called with (result, index, operand, index, whether the kernel changes it): the two share memory.
+/// Called with (result, index, operand, index, whether the kernel changes the operand): the two tensors share memory.
 using AddInplaceArgPair =
     std::function<Maybe<void>(const std::string &, int32_t, const std::string &, int32_t, bool)>;
 using InplaceProposalFn = MaybeFn<const InferContext &, AddInplaceArgPair>;
@@ -26,7 +26,7 @@ enum KernelPriority {
   kKernelPriorityExperimental = 100,
 };
 
-/// A kernel: how it is made, for which calls, and with how much temporary memory.
+/// A kernel: the constructor, the predicate of calls, and the size of temporary memory.
 struct OpKernelRegistryResult {
   std::string name;
   std::string where;
@@ -48,19 +48,19 @@ class OpKernelRegistry final {
   OpKernelRegistry &SetCreateFn() {
     return SetCreator([](KernelInitContext *) -> OpKernel * { return new T(); });
   }
-  /// `fn` makes the kernel; its argument is nothing, a `const KernelInitContext &` or a `KernelCreateContext *`.
+  /// `fn` makes the kernel; `fn` takes no argument, a `const KernelInitContext &` or a `KernelCreateContext *`.
   template <typename F>
   OpKernelRegistry &SetCreateFn(F fn) {
     return SetCreator([fn](KernelInitContext *ctx) -> OpKernel * {
       const OpKernel *made = Create(fn, ctx, 0);
-      return const_cast<OpKernel *>(made);  // OneFlow's functions give either
+      return const_cast<OpKernel *>(made);  // OneFlow's functions return const and non-const pointers
     });
   }
   OpKernelRegistry &SetIsMatchedHob(const HobBool &hob);
   OpKernelRegistry &SetIsMatchedPred(IsMatchedPred pred);
   OpKernelRegistry &SetInferTmpSizeFn(InferTmpSizeFn fn);
-  /// Says which results lie in the memory of which operands. A program lets them where the operand ends there, else
-  /// the operand is copied to the result's memory first; the kernel gets one pointer for both.
+  /// Proposes results that share the memory of operands. The result takes over the memory of an operand that has no
+  /// later use; other operands are copied to the result's memory first. The kernel gets one pointer for both.
   OpKernelRegistry &SetInplaceProposalFn(InplaceProposalFn fn);
   OpKernelRegistry &SetPriority(int32_t priority);
 

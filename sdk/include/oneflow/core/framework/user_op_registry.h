@@ -25,7 +25,7 @@ using ComputeComplexityFn = std::function<Maybe<double>(ComputeComplexityFnConte
 using InputArgModifyFn = MaybeFn<const GetInputArgModifier &, const UserOpConfWrapper &>;
 using OutputArgModifyFn = MaybeFn<const GetOutputArgModifier &, const UserOpConfWrapper &>;
 
-/// An operator: its signature and its rules.
+/// An operator: the signature and the rules.
 struct OpRegistryResult {
   OpSignature signature;
   bool is_cpu_only = false;
@@ -103,17 +103,17 @@ class OpRegistry final {
   OpRegistry &SetTensorDescInferFn(TensorDescInferFn fn) { return SetLogicalTensorDescInferFn(fn); }
   OpRegistry &SetShapeInferFn(TensorDescInferFn fn) { return SetLogicalTensorDescInferFn(fn); }
   OpRegistry &SetLogicalTensorDescInferFn(TensorDescInferFn fn);
-  /// Used without a logical function; the part of one device is inferred as a call of its own.
+  /// Used if there is no logical function; the part of one device is inferred as a separate call.
   OpRegistry &SetPhysicalTensorDescInferFn(TensorDescInferFn fn);
   OpRegistry &SetDataTypeInferFn(DataTypeInferFn fn);
   OpRegistry &SetGetSbpFn(GetSbpFn fn);
-  /// Sets the SBPs of results for SBPs of operands; it is called for every combination that SetGetSbpFn gives.
+  /// Sets the SBPs of results for SBPs of operands; called for every combination of SBPs from SetGetSbpFn.
   OpRegistry &SetNdSbpInferFn(NdSbpInferFn fn);
   /// Lists the signatures on a mesh of several axes, in place of combinations of SetGetSbpFn's.
   OpRegistry &SetGetNdSbpSignatureListFn(GetNdSbpSignatureListFn fn);
   /// The multiply-adds of a call, by which strategies are compared.
   OpRegistry &SetComputeComplexityFn(ComputeComplexityFn fn);
-  /// The same along each axis of a mesh on its own.
+  /// Sets the SBPs of results for SBPs of operands, along each axis of a mesh separately.
   OpRegistry &SetSbpSignatureInferFn(SbpSignatureInferFn fn);
   /// The older name of SetGetNdSbpSignatureListFn.
   OpRegistry &SetEnumerateNdSbpSignaturesFn(EnumerateNdSbpSignaturesFn fn) {

@@ -22,7 +22,7 @@ class Optional final {
 
   bool has_value() const { return has_value_; }
   explicit operator bool() const { return has_value_; }
-  /// As JUST reads a value: an error where there is none.
+  /// The value for JUST, or an error if there is no value.
   bool IsOk() const { return has_value_; }
   Error error() const { return Error("the optional argument is missing"); }
   Held Value() const { return value_; }

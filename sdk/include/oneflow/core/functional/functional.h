@@ -1,5 +1,5 @@
-// Calls of functions over tensors by name; see function_library.h. Built-in operators are functions, too. What `oneflow-translate --gen-functional-api` has
-// written is taken in where it is found.
+// Calls of functions over tensors by name; see function_library.h. Built-in operators are functions, too. The header
+// that `oneflow-translate --gen-functional-api` writes is included if the include path has the header.
 #pragma once
 #include "oneflow/core/functional/function_library.h"
 #include "oneflow/core/functional/functional_operators.h"

@@ -1,4 +1,4 @@
-// The stream of a CUDA device. Functions that launch kernels exist under a CUDA compiler only.
+// The stream of a CUDA device. Functions that launch kernels are defined only by CUDA compilers.
 #pragma once
 #include <algorithm>
 #include <cstddef>

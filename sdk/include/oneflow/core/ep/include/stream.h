@@ -1,4 +1,4 @@
-// The device of a kernel and its stream.
+// The device of a kernel and the stream of the device.
 #pragma once
 #include "oneflow/core/common/util.h"
 
@@ -6,7 +6,7 @@ struct CUstream_st;
 
 namespace oneflow {
 
-/// The device that a kernel runs on, and its stream, which is null on the CPU.
+/// The device that a kernel runs on, and the stream of the device, which is null on the CPU.
 class DeviceCtx {
  public:
   DeviceCtx(DeviceType device, CUstream_st *stream) : device_(device), stream_(stream) {}

@@ -10,7 +10,7 @@ namespace one {
 
 namespace detail {
 
-/// The results of an operator; an error if it does not allow the call.
+/// The results of an operator; an error if the operator does not allow the call.
 Maybe<TensorTuple> Dispatch(const OpExpr &op, const TensorTuple &inputs, const AttrMap &attrs);
 
 template <typename T>
@@ -42,7 +42,7 @@ struct ResultAs<Tensor> {
 
 class OpInterpUtil final {
  public:
-  /// The result of `op` on tensors in the order of its Input calls; T is Tensor, or TensorTuple for several results.
+  /// The result of `op` on tensors in the order of the Input calls; T is Tensor, or TensorTuple for several results.
   template <typename T>
   static Maybe<T> Dispatch(const OpExpr &op, const TensorTuple &inputs, const AttrMap &attrs = AttrMap()) {
     return detail::ResultAs<T>::Get(detail::Dispatch(op, inputs, attrs));

@@ -1,4 +1,4 @@
-// A functor that calls its operator on two tensors, whose types the operator checks.
+// A functor that calls an operator on two tensors, whose types the operator checks.
 #pragma once
 #include <memory>
 
@@ -10,7 +10,7 @@ namespace one {
 namespace functional {
 namespace impl {
 
-/// Classes that derive from it make `op_`.
+/// Derived classes set `op_`.
 class BinaryFunctor {
  public:
   Maybe<Tensor> operator()(const std::shared_ptr<one::Tensor> &x, const std::shared_ptr<one::Tensor> &y) const {

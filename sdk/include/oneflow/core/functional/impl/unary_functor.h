@@ -1,4 +1,4 @@
-// A functor that calls its operator on one tensor.
+// A functor that calls an operator on one tensor.
 #pragma once
 #include <memory>
 
@@ -10,7 +10,7 @@ namespace one {
 namespace functional {
 namespace impl {
 
-/// Classes that derive from it make `op_`.
+/// Derived classes set `op_`.
 class UnaryFunctor {
  public:
   Maybe<Tensor> operator()(const std::shared_ptr<one::Tensor> &x) const {

@@ -1,4 +1,4 @@
-// Halves in CUDA kernels; they exist under a CUDA compiler only.
+// Half-precision numbers in CUDA kernels, defined only by CUDA compilers.
 #pragma once
 #ifdef __CUDACC__
 #include <cuda_fp16.h>
