@@ -1,7 +1,7 @@
 """Testing of operators and programs: samples, the checks of every operator, and the configuration of lit.
 
-`flow.testing.check_op`, `Sample`, `t` and `v` are for tests of user operators. These names are imported at
-first use, so that the configuration of lit loads quickly.
+`flow.testing.check_op`, `Sample`, `t` and `v` are for tests of user operators. The names are imported at first use,
+so that the configuration of lit loads quickly.
 """
 
 import importlib
