@@ -1,4 +1,4 @@
-"""What an operator is: the record, its slots, and the operators themselves, one family per file in `ops/`.
+"""The definition of operators: the record, its slots, and the operators, one family per file in `ops/`.
 
 `passes`, `lowering`, `runtime` and `frontend` read the records.
 """

@@ -30,7 +30,7 @@ class FunctionValue:
 
 @dataclass(frozen=True)
 class AttrKind:
-    """One kind of attribute.
+    """A kind of attribute.
 
     `check` turns a Python value into the canonical one or raises ValueError; `read` gives the Python
     value of an MLIR attribute or raises ValueError; `write` gives the canonical MLIR attribute.

@@ -33,7 +33,7 @@ CAST, CONSTANT = "tensor.cast", "arith.constant"
 
 @dataclass(frozen=True)
 class Step:
-    """One call of a body.
+    """A call of a body.
 
     Attributes:
         name: the operator's name, `CAST` or `CONSTANT`.

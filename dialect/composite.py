@@ -136,9 +136,9 @@ def composed_reference(name: str, write: Rule) -> Rule:
 def gradient_operator(name: str, *wanted: str) -> Rule:
     """The gradient slot of a composition whose results save the operands of operator `name`.
 
-    The results of `name` are the gradients of the operands `wanted`. Its operands and attributes are those of the
-    composition, and its results, under the same names; other operands are the cotangents of the first results. Where
-    a further result has a cotangent, the gradient is that of the decomposition.
+    The results of `name` are the gradients of the operands `wanted`. The gradient operator has the operands,
+    attributes and results of the composition under the same names; other operands are the cotangents of the first
+    results. If a further result has a cotangent, the gradient is that of the decomposition.
     """
 
     def grad(ops: Builder, op: Call, *cotangents: Value | None) -> dict[str, Any]:

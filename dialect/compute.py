@@ -75,7 +75,7 @@ class ElementWise(Stage):
 
 @dataclass(frozen=True, eq=False)
 class Fold(Stage):
-    """One result of a reduction: number `result` of the accumulators that `Reduction` computes."""
+    """A result of a reduction: number `result` of the accumulators that `Reduction` computes."""
 
     reduction: Reduction
     result: int
@@ -241,7 +241,8 @@ def fold(
     *,
     associative: bool = False,
 ) -> tuple[Stage, ...]:
-    """One tensor per accumulator: `step(position, reduction position, accumulators)` returns the next accumulators.
+    """Computes a tensor for each accumulator: `step(position, reduction position, accumulators)` returns the next
+    accumulators.
 
     Results have the accumulators' types; `sum_`, `max_` and similar functions wrap this function for one accumulator.
     """

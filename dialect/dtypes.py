@@ -15,7 +15,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class DType:
-    """One element type.
+    """An element type.
 
     `str(dtype)` is OneFlow's name with the package (`oneflow.float32`), `name` is OneFlow's and NumPy's word
     (`float32`), `mlir` is MLIR's (`f32`), `code` is the number in OneFlow's `DataType` protocol enumeration (beyond

@@ -1,8 +1,8 @@
 """Compute stages and scalar bodies evaluated with NumPy.
 
-This is the third evaluation of an operator, next to the backends and the reference: tests compare all of them, and
-constants are folded by this evaluation. Evaluation is vectorized over positions; loops remain over the steps of
-folds, scans and scatters.
+The evaluator is the third evaluation of an operator, next to the backends and the reference: tests compare all of
+them, and constants are folded by the evaluator. Evaluation is vectorized over positions; loops remain over the steps
+of folds, scans and scatters.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ def _below(root: ir.Operation) -> list[ir.Operation]:
 
 @dataclass
 class _Job:
-    """One function: the attributes of its arguments and results, the operations to remove, the arguments of variables
+    """A function: the attributes of its arguments and results, the operations to remove, the arguments of variables
     by name, and the new values of updated arguments by number.
     """
 
@@ -223,8 +223,8 @@ class _Job:
     def _complete(self, op: ir.Operation) -> ir.Operation:
         """The operation with results of type bool where OneFlow writes `si8`, and with results for updated operands.
 
-        OneFlow's operators update operands in place. Here the new tensors are results, results of the function too
-        where the operands are its arguments. Illegal operators stay, for the verifier.
+        OneFlow's operators update operands in place. In the converted function the new tensors are results, and
+        results of the function if the operands are its arguments. Illegal operators stay, for the verifier.
         """
         record = self.registry.find(op.name.removeprefix(PREFIX))
         try:

@@ -12,9 +12,9 @@ from contextlib import contextmanager
 class Lock:
     """A lock to hold with `with lock.held():`.
 
-    Another thread may hold it while the process forks. That thread is not in the child, so the lock is made anew
-    there. A `reentrant` one may be held several times by one thread. `now` is what is held, for `with lock.now:`
-    where every call counts.
+    Another thread may hold it while the process forks. The holding thread is not in the child process, so the child
+    makes the lock anew. A `reentrant` one may be held several times by one thread. `now` is what is held, for `with
+    lock.now:` where every call counts.
     """
 
     def __init__(self, reentrant: bool = False) -> None:

@@ -1,7 +1,7 @@
 """Element-wise bodies as compute stages: the scalar slot is the compute slot of one element at a time.
 
-What backends read: `stages(op)` gives the result stages of any call whose record has a scalar or a compute
-slot.
+The interface of backends to records: `stages(op)` gives the result stages of any call whose record has a scalar or a
+compute slot.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ class RecordPlugin(Plugin):
     """Makes the slots of records static."""
 
     def get_class_decorator_hook(self, fullname: str) -> Callable[[ClassDefContext], None] | None:
-        """What is done with the classes under a decorator."""
+        """The function that changes the classes under a decorator."""
         return _make_slots_static if fullname in DECORATORS else None
 
 

@@ -12,8 +12,8 @@ F32_BITS, F32_MANTISSA_BITS, F32_INFINITY, F32_BIAS = 32, 23, 0x7F800000, 127
 class NarrowFloat:
     """A format of 8 or 16 bits.
 
-    `special` is the least code without a sign that is no number: infinity, or NaN in a format without infinity. It
-    is the code of numbers beyond the largest. `nan` is the code that NaN is converted to.
+    `special` is the least code without a sign that is no number: infinity, or NaN in a format without infinity.
+    `special` is the code of numbers beyond the largest. `nan` is the code that NaN is converted to.
     """
 
     name: str
@@ -35,7 +35,7 @@ class NarrowFloat:
 
     @property
     def exponent_offset(self) -> int:
-        """What exponents of f32 have more, at their place in its bits."""
+        """The difference of the exponent biases of f32 and of the format, at the position of exponents in f32."""
         return self.bias_difference << F32_MANTISSA_BITS
 
     @property
@@ -50,7 +50,7 @@ class NarrowFloat:
 
     @property
     def rounding(self) -> int:
-        """What is added to the bits of an f32, together with its last kept bit, before the others are cut off."""
+        """The addend for the bits of an f32, besides the last kept bit, before the lower bits are dropped."""
         return (1 << self.lost_bits - 1) - 1 - self.exponent_offset
 
     @property

@@ -33,7 +33,7 @@ _WHOLE = {"B": B, '"B"': B, "#sbp.broadcast": B, "P": P, '"P"': P, "#sbp.partial
 
 @dataclass(frozen=True)
 class NdSignature:
-    """One nd-SBP for each operand and each result of a call, in order."""
+    """An nd-SBP for each operand and each result of a call, in order."""
 
     inputs: tuple[NdSbp, ...]
     outputs: tuple[NdSbp, ...]

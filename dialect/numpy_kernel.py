@@ -20,7 +20,7 @@ from oneflow.dialect.tensor_desc import TensorDesc
 
 
 class DataError(ValueError):
-    """What a kernel refuses in the values of its operands, or in files: an error of the run."""
+    """An error of the run: a kernel refuses values of its operands, or a file."""
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,8 @@ class NumpyKernel:
     """A kernel that is a function of NumPy arrays.
 
     The function takes a read-only array for each operand (None for a missing operand, a tuple for a variadic one),
-    and the attributes that it names as keyword-only parameters. It returns an array for each result, of the inferred
-    shape and dtype.
+    and the attributes that it names as keyword-only parameters. The function returns an array for each result, of the
+    inferred shape and dtype.
     """
 
     function: Callable[..., Any]

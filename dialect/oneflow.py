@@ -237,7 +237,9 @@ def read_body(op: ir.Operation, symbol: str) -> Body:
 
 
 def named_functions(op: ir.Operation) -> dict[str, str]:
-    """The functions that an operator names as its bodies, by attribute. Such operators have results in segments."""
+    """The functions that an operator names as its bodies, by attribute. Operators with bodies have results in
+    segments.
+    """
     attributes = op.attributes
     if RESULT_SEGMENTS[0] not in attributes:
         return {}

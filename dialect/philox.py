@@ -48,5 +48,5 @@ def numpy_philox(counter: Sequence[Any], seed: int) -> list[Any]:
 
 
 def kept_scale(rate: float) -> float:
-    """What elements that a dropout keeps are multiplied by."""
+    """The factor of the elements that a dropout keeps."""
     return 1 / (1 - rate) if rate < 1 else 0.0

@@ -26,7 +26,7 @@ from oneflow.dialect.text_validation import find_invalid_text
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """One message: its severity, text and place (`file:line:col`, or `<unknown>:0`)."""
+    """A message: its severity, text and place (`file:line:col`, or `<unknown>:0`)."""
 
     severity: str
     message: str

@@ -100,7 +100,7 @@ class Law:
 
 @dataclass(frozen=True)
 class Operator:
-    """One operator; the module's text has the slots that every operator fills. The others are:
+    """An operator; the module's text has the slots that every operator fills. The others are:
 
     - `check(op)`: what a call has to be besides, asked before `types`. `decompose` need not compare the sizes that it
       compares: it becomes run-time checks of its own.
@@ -166,7 +166,7 @@ class Operator:
 
     @property
     def meaning(self) -> str:
-        """Which of the meaning slots is filled."""
+        """The name of the meaning slot that is filled."""
         return next((m for m in MEANINGS if getattr(self, m) is not None), "parts")
 
     def signatures(self, op: Call) -> list[SbpSignature]:
@@ -190,7 +190,7 @@ class Operator:
 
 
 class Call:
-    """One use of an operator, as rules see the use.
+    """A use of an operator, as rules see the use.
 
     Operands and results are `TensorDesc`s (types, sbp), `Value`s (grad, decompose) or `Stage`s (compute), by name:
     `op.x`, or `op["in"]` for a Python keyword. A missing optional operand is None, a repeated one a tuple. Attributes

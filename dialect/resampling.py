@@ -18,7 +18,7 @@ from oneflow.dialect.numpy_kernel import DataError
 Array = Any
 #: The names of the interpolations.
 KINDS = ("bilinear", "nearest_neighbor", "nn", "bicubic", "area", "auto")
-#: Those that copy pixels.
+#: Kinds that copy pixels.
 NEAREST = ("nearest_neighbor", "nn")
 #: The parameter of the cubic kernel (Keys, 1981) that OpenCV takes.
 CUBIC = -0.75

@@ -7,7 +7,7 @@ slots; a `Builder` of any kind receives the new calls.
 Only entries between the inputs and the values with a cotangent are visited, and only the gradients that lead to an
 input are built. Cotangents of a value used several times are added at once, so that at most two are kept.
 
-Which values may be infinite or NaN while the inputs are finite is followed through the program, up to operators
+Values that may be infinite or NaN while the inputs are finite are tracked through the program, up to operators
 that combine elements; element-wise gradients mask products with those (see `elementwise.scalar_gradient`).
 """
 
@@ -138,7 +138,7 @@ def shortened(path: Sequence[str]) -> str:
 
 
 class _Reverse:
-    """One run. Values are known by identity; `entries` keeps them alive."""
+    """A pull-back. Values are known by identity; `entries` keeps the values alive."""
 
     def __init__(
         self,

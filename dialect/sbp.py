@@ -32,7 +32,7 @@ from oneflow.dialect.tensor_desc import Shape, TensorDesc
 
 @dataclass(frozen=True)
 class Sbp:
-    """One of S(axis), B, P, M; `axis` is None but for S."""
+    """A split S(axis), broadcast B, partial sum P or partial maximum M; `axis` is None but for S."""
 
     kind: str
     axis: int | None = None
@@ -62,7 +62,7 @@ def S(axis: int) -> Sbp:  # noqa: N802
 
 @dataclass(frozen=True)
 class SbpSignature:
-    """One `Sbp` for each operand and each result of a call, in order.
+    """An `Sbp` for each operand and each result of a call, in order.
 
     The signature holds where the number of devices divides `multiple`; 0 is for signatures that hold on any number.
     """
@@ -78,7 +78,7 @@ class SbpSignature:
 
 @dataclass(frozen=True)
 class Shard:
-    """One device's share of a call: the descriptions of its pieces, and where along its split axis each piece begins.
+    """A device's share of a call: the descriptions of its pieces, and where along its split axis each piece begins.
 
     The begin of a tensor that is not split is 0.
     """
@@ -115,7 +115,7 @@ class Factors:
     addends: tuple[str, ...] = ()
 
     def linear_in(self, op: NamedOperands, *names: str, results: Collection[int] = (0,)) -> Factors:
-        """These factors for a map that is linear in the operands `names` together.
+        """The same factors for a map that is linear in the operands `names` together.
 
         Partial sums of these operands give partial sums of `results`. Names of missing operands are skipped.
         """
@@ -128,9 +128,9 @@ class Factors:
         return replace(self, sums=(*self.sums, SbpSignature(inputs, outputs)))
 
     def plus(self, factors: str) -> Factors:
-        """These factors for a map whose next operand, of `factors`, is added to the first result.
+        """The same factors for a map whose next operand, of `factors`, is added to the first result.
 
-        The operand is split as the first result is. Where the result is a partial sum, the operand has to be one too:
+        The operand is split as the first result is. If the result is a partial sum, the operand has to be one too:
         every device would add a whole operand.
         """
         return replace(self, addends=(*self.addends, factors))

@@ -22,14 +22,14 @@ from typing import Any
 from oneflow.dialect import dtypes
 from oneflow.dialect.dtypes import DType
 
-#: One argument and a result of the same type. `not` takes bool or integers (bitwise).
+#: An argument and a result of the same type. `not` takes bool or integers (bitwise).
 UNARY = frozenset(
     """neg abs exp exp2 expm1 log log2 log10 log1p sqrt rsqrt sin cos tan asin acos atan sinh cosh tanh
     asinh acosh atanh erf erfc ceil floor trunc rint not""".split()
 )
 #: Two arguments of one type and a result of the same type. `div` is for floats, `floordiv` for integers.
 BINARY = frozenset("add sub mul div floordiv rem max min pow atan2 and or xor shl shr shru".split())
-#: Those whose arguments have to be floats.
+#: Functions whose arguments have to be floats.
 FLOATS_ONLY = (UNARY - set("neg abs not ceil floor trunc rint".split())) | {"div", "atan2"}
 #: Two arguments of one type and a bool result. Comparisons with NaN are false, `ne` true.
 COMPARE = frozenset("eq ne lt le gt ge".split())
@@ -175,7 +175,7 @@ def _number_like(x: Expr, number: Number) -> Expr:
 
 
 def _pair(a: Operand, b: Operand) -> tuple[Expr, Expr]:
-    """Both operands as nodes of one type; a number has the type of the other operand."""
+    """The two operands as nodes of one type; a number has the type of the other operand."""
     if isinstance(a, Expr) and not isinstance(b, Expr):
         return a, _number_like(a, b)
     if isinstance(b, Expr) and not isinstance(a, Expr):

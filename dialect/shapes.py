@@ -60,7 +60,7 @@ def same_dtype(op: Call, descs: Sequence[TensorDesc]) -> None:
 def expect_dtype(op: Call, name: str, desc: TensorDesc, allowed: Sequence[object], only_real: bool = False) -> None:
     """Checks the element type of operand `name`.
 
-    Where an operator with a meaning on complex numbers (the slot `parts`) takes the types of their parts, it takes
+    If an operator with a meaning on complex numbers (the slot `parts`) takes the types of their parts, it takes
     complex numbers too, unless `only_real`.
 
     Raises:
@@ -197,7 +197,7 @@ def paired_axes(source: Shape, target: Shape) -> list[tuple[int, int]]:
 
 def leading_axes(source: Shape, target: Shape) -> list[tuple[int, int, int]]:
     """Axes (of source, of target) that begin joined or divided axes of a reshape, and into how many equal pieces both
-    can be cut so that these hold the same elements: numbers that divide the one given. Those of dynamic shapes are
+    can be cut so that these hold the same elements: numbers that divide the one given. Axes of dynamic shapes are
         left out.
     """
     if None in source or None in target or 0 in source:

@@ -54,7 +54,7 @@ class ArgDef:
 
     @property
     def is_optional(self) -> bool:
-        """One tensor or none."""
+        """A tensor or none."""
         return (self.min_count, self.max_count) == (0, 1)
 
     @property
@@ -74,7 +74,7 @@ class ArgDef:
 
 @dataclass(frozen=True)
 class AttrDef:
-    """One attribute: its kind, and its default or `MANDATORY`."""
+    """An attribute: its kind, and its default or `MANDATORY`."""
 
     name: str
     kind: AttrKind

@@ -17,7 +17,7 @@ from oneflow.dialect import dtypes
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.dtypes import DType
 
-#: One dimension: its size, or None where the size is known at run time only (`?`).
+#: A dimension: its size, or None where the size is known at run time only (`?`).
 Dim = int | None
 Shape = tuple[Dim, ...]
 

@@ -1,8 +1,9 @@
 """Refuses text that would end the process inside MLIR's parser, before the text is parsed.
 
-There are four kinds: strings whose escapes are no UTF-8, which MLIR's bindings cannot convert to Python strings;
-nesting that leaves no stack for the parser; iterator types that are no strings, which the parser reads as strings;
-and sizes for which the parser allocates memory. A program with such sizes is parsed in a separate process first.
+Four kinds of text are refused: strings whose escapes are no UTF-8, which MLIR's bindings cannot convert to Python
+strings; nesting that leaves no stack for the parser; iterator types that are no strings, which the parser reads as
+strings; and sizes for which the parser allocates memory. A program with such sizes is parsed in a separate process
+first.
 """
 
 from __future__ import annotations

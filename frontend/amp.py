@@ -56,7 +56,7 @@ _DTYPES = {"cpu": dtypes.bfloat16, "cuda": dtypes.float16}
 
 @dataclass(frozen=True)
 class Policy:
-    """What an `autocast` does: on which kind of device, "" for any, and to which 16-bit type."""
+    """The settings of an `autocast`: the kind of device, "" for any, and the 16-bit type."""
 
     device_type: str
     dtype: DType

@@ -59,7 +59,7 @@ def set_matmul_precision(precision: str) -> None:
 def set_deterministic(deterministic: bool) -> None:
     """Sets whether programs compiled from now on give the same bits in every run.
 
-    Where several elements are added to one position (gradients of embeddings and of indexing, scatters), the order of
+    If several elements are added to one position (gradients of embeddings and of indexing, scatters), the order of
     atomic additions differs from run to run. In deterministic mode they are done one after the other, which is
     slower. All other operators are deterministic anyway.
     """
@@ -92,7 +92,7 @@ def set_device(place: str | Device | int) -> None:
 
 @dataclass(frozen=True)
 class Properties:
-    """What a CUDA device is: its name, compute capability, bytes of memory and number of SMs."""
+    """The properties of a CUDA device: name, compute capability, bytes of memory and number of SMs."""
 
     name: str
     major: int
@@ -102,7 +102,7 @@ class Properties:
 
 
 def get_device_properties(place: str | Device | int | None = None) -> Properties:
-    """What a CUDA device is.
+    """Returns the properties of a CUDA device.
 
     Raises:
         CudaError: there is no such device.
@@ -185,7 +185,7 @@ def memory_allocated(place: str | Device | int | None = None) -> int:
 def max_memory_allocated(place: str | Device | int | None = None) -> int:
     """The most bytes that were allocated at one time since `reset_peak_memory_stats`.
 
-    They include memory that streams and programs keep for later results, which `memory_allocated` leaves out.
+    The bytes include memory that streams and programs keep for later results, which `memory_allocated` leaves out.
     """
     return _BACKEND.max_memory_allocated(_number(place))
 

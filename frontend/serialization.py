@@ -34,7 +34,7 @@ _Pickled = tuple[Callable[..., EagerTensor], tuple[Any, ...]]
 
 
 def _reduced(tensor: EagerTensor) -> _Pickled:
-    """What `pickle` keeps: values, element type and whether the tensor is a leaf, but not the device.
+    """The state that `pickle` keeps: values, element type and whether the tensor is a leaf, but not the device.
 
     Raises:
         TypeError: the tensor is global, or a gradient flows through it.

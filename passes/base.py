@@ -58,7 +58,7 @@ def parse_bool(text: str) -> bool:
 
 @dataclass(frozen=True)
 class Option:
-    """One option of a pass: its command-line name (dashes), field, Python type and default."""
+    """An option of a pass: its command-line name (dashes), field, Python type and default."""
 
     name: str
     field: str
@@ -110,7 +110,7 @@ class Option:
 
 @dataclass(frozen=True)
 class Pass(ABC):
-    """One transformation of a module; its fields are its options (bool, int, float, str, list or tuple of str).
+    """A transformation of a module; its fields are its options (bool, int, float, str, list or tuple of str).
 
     The docstring's first line is the summary; the rest shows IR before and after.
     """

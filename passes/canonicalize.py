@@ -261,5 +261,5 @@ def _is_ours(op: ir.Operation) -> bool:
 
 
 def _placement(attributes: Mapping[str, ir.Attribute]) -> dict[str, ir.Attribute]:
-    """Where operators with these attributes are."""
+    """The placement attributes among `attributes`."""
     return {name: attributes[name] for name in PLACEMENT if name in attributes}

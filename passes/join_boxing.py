@@ -39,9 +39,10 @@ class JoinBoxing(Pass):
         %2 = "oneflow.sgd_update"(%v, %1, %rate) {..}
         %4 = "oneflow.sgd_update"(%w, %3, %rate) {..}
 
-    Reductions move to where the last of their operands is computed, so that the reductions overlap with later work.
-    One collective has several tensors of at most `bytes` on a rank together, or one larger tensor: the first of many
-    gradients are reduced while the last are computed. Logical shapes decide, so that all ranks join the same casts.
+    Reductions move to where the last of their operands is computed, so that the reductions overlap with later work. A
+    bucket is one collective of several tensors of at most `bytes` on a rank together, or of one larger tensor: the
+    first of many gradients are reduced while the last are computed. Logical shapes decide, so that all ranks join the
+    same casts.
     """
 
     name: ClassVar[str] = "oneflow-join-boxing"

@@ -90,7 +90,7 @@ class Watch:
 def without_garbage_collection() -> Iterator[None]:
     """Turns garbage collection off: passes make many objects and few cycles, and each collection visits all objects.
 
-    Where garbage collection is off already, the caller that turned collection off turns it on again.
+    If garbage collection is off already, the caller that turned collection off turns it on again.
     """
     enabled = gc.isenabled()
     if enabled:

@@ -28,7 +28,7 @@ _RESTRICTED = re.compile(r"restricted to '([\w.]+)'")
 
 @dataclass(frozen=True)
 class Step:
-    """One pass of a pipeline: the operations below the module that the pass is nested in, its name and its
+    """A pass of a pipeline: the operations below the module that the pass is nested in, its name and its
     options.
     """
 

@@ -20,7 +20,7 @@ FLEXIBLE = frozenset({CAST, "tensor.dim", "func.return", "func.call"})
 
 @dataclass(frozen=True)
 class Operand:
-    """One operand of an operation."""
+    """An operand of an operation."""
 
     op: ir.Operation
     index: int
@@ -59,7 +59,7 @@ class BodyUse:
 
 @dataclass(eq=False)
 class Function:
-    """One `func.func`: the dialect's operations and casts in program order, and the values that enter and leave."""
+    """A `func.func`: the dialect's operations and casts in program order, and the values that enter and leave."""
 
     op: ir.Operation
     operations: list[ir.Operation] = field(default_factory=list)

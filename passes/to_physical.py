@@ -121,7 +121,7 @@ def _attributes_of(local: Call) -> dict[str, ir.Attribute | None]:
 
 
 class _Lowering:
-    """One function, first read, then rewritten for one rank."""
+    """A function, first read, then rewritten for one rank."""
 
     def __init__(self, function: Function, boxing: Mapping[str, Boxing], layouts: Layouts, rank: int) -> None:
         self.function, self.boxing, self.layouts, self.rank = function, boxing, layouts, rank
@@ -168,7 +168,7 @@ class _Lowering:
         return lambda: self._set_results(op)
 
     def _plan_transfer(self, op: ir.Operation) -> Callable[[], None]:
-        """This rank's part of the transfer of a tensor to another placement."""
+        """The part of the rank in the transfer of a tensor to another placement."""
         value = op.operands[0]
         (nd,), source = self.layouts.result_layouts(op), self.layouts.places[value]
         shape = self.layouts.descs[value].static_shape
@@ -240,7 +240,7 @@ class _Lowering:
         return joined.write
 
     def _rank(self, place: Submesh) -> int:
-        """This rank's number in a placement that contains the rank."""
+        """The number of the rank in a placement that contains the rank."""
         rank = place.place(self.rank)
         assert rank is not None
         return rank

@@ -36,7 +36,7 @@ class Parameter:
 
 
 def bind(parameters: Sequence[Parameter], arrays: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
-    """One argument for each parameter, in order.
+    """An argument for each parameter, in order.
 
     Raises:
         ArgumentError: one is missing, given twice, or unknown.
@@ -91,8 +91,8 @@ def as_array(parameter: Parameter, value: Any) -> np.ndarray:
 def address_of(array: np.ndarray) -> int:
     """The address of the first element of a contiguous array.
 
-    The buffer protocol is much faster than the attributes of NumPy. It does not work for read-only or empty arrays
-    and for dtypes outside of NumPy.
+    The buffer protocol is much faster than the attributes of NumPy. The protocol does not work for read-only or empty
+    arrays and for dtypes outside of NumPy.
     """
     try:
         return ctypes.addressof(_Byte.from_buffer(array))  # type: ignore[arg-type]

@@ -4,9 +4,9 @@ Callers choose the content of a cache key: `executable.py` for programs, `cuda/e
 `cuda/kernel_cache.py` for kernels and `cuda/autotune.py` for choices of configurations.
 
 An entry is a file (a shared object, or machine code for a device) and a description in JSON. The description has a
-digest of the file, the description and the name of the entry. Both files are written under another name and renamed.
-The folder is readable by its owner alone, since the cached code is executed. After any error (missing rights, a full
-disk, corrupt files) an entry counts as absent.
+digest of the file, the description and the name of the entry. The two files are written under another name and
+renamed. The folder is readable by its owner alone, since the cached code is executed. After any error (missing
+rights, a full disk, corrupt files) an entry counts as absent.
 
 When all entries exceed `limit` bytes, the least recently used ones are deleted. Scanning a large folder is slow, so a
 store scans it at random: on average once for each 1/32 of the limit that all processes store.

@@ -11,13 +11,11 @@ from oneflow.runtime.array_properties import ArrayProperties
 
 
 class OpenDevice(Protocol):
-    """A device of a backend that is in use. There is one object for each device, so that devices are compared by
-    identity.
-    """
+    """A device of a backend that is in use. Each device has one object, so that devices are compared by identity."""
 
     @property
     def number(self) -> int:
-        """Its number among the devices of the backend."""
+        """The number of the device among the devices of the backend."""
 
     @property
     def name(self) -> str:

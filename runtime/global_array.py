@@ -85,7 +85,7 @@ class Placement:
         return [p for p, r in enumerate(self.members) if r in self.world.local_ranks]
 
     def layout(self, sbp: Any, desc: TensorDesc) -> NdSbp:
-        """One SBP, or one for each mesh axis, as a layout for tensors of a type.
+        """The layout for tensors of a type from one SBP, or one SBP for each mesh axis.
 
         Raises:
             ValueError: the number of SBPs or an axis does not match.
@@ -167,7 +167,7 @@ class GlobalArray(ArrayProperties):
 
     @property
     def nd(self) -> NdSbp:
-        """One SBP for each mesh axis."""
+        """The SBP for each mesh axis."""
         return self.layout.nd
 
     def __repr__(self) -> str:

@@ -1,8 +1,8 @@
 """The native library: the thread pool, memory and checks that compiled programs call, and batched kernel launches.
 
 The library is searched at $ONEFLOW_NATIVE, next to this module, in the build folder of a source tree, and where an
-editable installation puts it. It is loaded once, with global symbols, since compiled objects find its functions by
-name.
+editable installation puts it. The library is loaded once, with global symbols, since compiled objects find its
+functions by name.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ def read_safetensors(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray
 
 
 def _read(path: str | os.PathLike[str], name: str, dtype: np.dtype) -> np.ndarray:
-    """One array: the file is the length of a header, the header in JSON with offsets, and the elements."""
+    """An array: the file is the length of a header, the header in JSON with offsets, and the elements."""
     with open(path, "rb") as file:
         length = int.from_bytes(file.read(8), "little")
         described = json.loads(file.read(length))[name]

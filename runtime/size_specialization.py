@@ -1,7 +1,7 @@
 """Programs with external kernels or structured control flow and dynamic sizes, compiled for each set of sizes.
 
 External kernels are chosen for static calls, rules in C++ know numbers only, and the memory of bodies has to be
-static. So a program that calls an external kernel or bodies on a dynamic tensor is inferred and compiled again for
+static. A program that calls an external kernel or bodies on a dynamic tensor is therefore inferred and compiled for
 each new set of sizes; the functions of the library run with these sizes.
 """
 

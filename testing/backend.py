@@ -47,7 +47,7 @@ def check_backend_cases(
 ) -> None:
     """Checks samples, compiled as independent calls of one program, against the reference.
 
-    Those in `edged` are checked with NaN, infinities and subnormal numbers, too.
+    Samples in `edged` are checked with NaN, infinities and subnormal numbers, too.
 
     Raises:
         AssertionError: a result differs.
@@ -96,7 +96,7 @@ def _compile_calls(
 
 @functools.cache
 def _context(registry: Registry, count: int) -> ir.Context:
-    """One context for all programs of a registry with `count` operators, since a context is slow to create."""
+    """A context for all programs of a registry with `count` operators, since a context is slow to create."""
     return create_context(registry)
 
 

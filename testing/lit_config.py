@@ -108,7 +108,7 @@ def _commands(environment: dict[str, str]) -> dict[str, str]:
 
 
 def _output_folder(folder: Path) -> Path:
-    """Where `%t` files go: outside the sources, one folder per suite."""
+    """The folder of `%t` files: outside the sources, one folder per suite."""
     digest = hashlib.sha256(f"{folder}{os.getuid()}".encode()).hexdigest()[:12]
     return Path(tempfile.gettempdir()) / f"oneflow-lit-{digest}"
 

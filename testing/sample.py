@@ -79,7 +79,7 @@ TOLERANCE = {
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """One call of an operator that works.
+    """A call of an operator that works.
 
     Attributes:
         op: the operator's name.
@@ -140,7 +140,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Bad:
-    """One call of an operator that is refused, with (part of) the message."""
+    """A call of an operator that is refused, with (part of) the message."""
 
     op: str
     operands: Sequence[Any]

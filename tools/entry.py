@@ -31,7 +31,7 @@ class EntryError(CommandError):
 
 @dataclass(frozen=True)
 class Entry:
-    """One function to run: its symbol, and its arguments and results by name."""
+    """A function to run: its symbol, and its arguments and results by name."""
 
     name: str
     inputs: dict[str, TensorDesc]

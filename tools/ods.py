@@ -124,7 +124,7 @@ class OdsAttr:
 
 @dataclass(frozen=True)
 class OdsOp:
-    """One operator of a `.td` file."""
+    """An operator of a `.td` file."""
 
     name: str
     class_name: str

@@ -11,8 +11,8 @@
 The first three commands write the program of an exported PyTorch model, of an ONNX model or of a graph that OneFlow
 saved, and next to it `model.safetensors` with the constants under the names of the arguments. The first header has a
 class for each operator, whose static functions the user implements; the source registers the operators with them; the
-second header declares `functional::Name`. They are compiled, together with kernels and functors, into a library that
-`--load-ops` loads. `--load-ops ops.td` verifies programs before such a library exists.
+second header declares `functional::Name`. The headers are compiled, together with kernels and functors, into a
+library that `--load-ops` loads. `--load-ops ops.td` verifies programs before such a library exists.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One run of oneflow-opt over one input file: reading, passes, diagnostics, printing."""
+"""A run of oneflow-opt over one input file: reading, passes, diagnostics, printing."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MARKER = "// -----"
 
 @dataclass
 class Session:
-    """One run over one input file."""
+    """A run over one input file."""
 
     arguments: Arguments
     context: ir.Context

@@ -1,6 +1,6 @@
 """Averages over windows that divide images into a given number of parts. Window t of `out` along a dimension of
-`size` holds positions from t * size / out (rounded down) to (t + 1) * size / out (rounded up). Where `out`
-divides `size`, all windows have one size and positions are affine.
+`size` holds positions from t * size / out (rounded down) to (t + 1) * size / out (rounded up). If `out` divides
+`size`, all windows have one size and positions are affine.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ATTRS = "output_size: list_int64, data_format: string"
 
 @dataclass(frozen=True)
 class Parts:
-    """One dimension of `size` in `out` windows."""
+    """A dimension of `size` in `out` windows."""
 
     size: Size
     out: int

@@ -138,7 +138,7 @@ def _diagonal(op: Call, rows: int, columns: int) -> int:
 
 
 def _members(ops: Builder, begin: Value, end: Value, count: int) -> Value:
-    """Which of `count` positions each sequence has, (positions, sequences), as bools."""
+    """The mask of the positions of each sequence among `count` positions: (positions, sequences), bools."""
     at = ops.reshape(ops.arange(dtype=dtypes.int64, integer_delta=1, integer_limit=count), shape=[count, 1])
     low, high = (ops.expand_dims(x, axis=0) for x in (begin, end))
     inside: Value = ops.broadcast_logical_and(ops.broadcast_greater_equal(at, low), ops.broadcast_less(at, high))
@@ -185,7 +185,7 @@ def _write_attention(ops: Builder, op: Call) -> Value:
 
 
 def _numpy_own_sequences(sequences: Any, rows: int, columns: int, kind: str, offset: int) -> Any:
-    """Which keys queries see, sequence by sequence."""
+    """The mask of the keys that queries attend to, sequence by sequence."""
     starts, key_starts, lengths = sequences
     visible = np.zeros((rows, columns), np.bool_)
     for i in range(len(starts) - 1):
@@ -332,7 +332,7 @@ def _write_flash(ops: Builder, op: Call) -> tuple[Value, ...]:
 
 
 def _numpy_mask(op: Any, rows: int, columns: int) -> Any:
-    """Which positions are visible, in NumPy."""
+    """The mask of the keys that queries attend to, in NumPy."""
     left, right = (None if w < 0 or w >= columns else w for w in (op["window_size_left"], op["window_size_right"]))
     right = 0 if op["is_causal"] and rows > 1 else right
     distance = np.arange(columns) - (np.arange(rows)[:, None] + columns - rows)

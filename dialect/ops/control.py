@@ -1,4 +1,4 @@
-"""Structured control flow: scan, while_loop, cond. Their bodies are functions; see `body.py`."""
+"""Structured control flow: scan, while_loop, cond. The bodies of these operators are functions; see `body.py`."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def _scan_grad(ops: Builder, op: Call, *cotangents: Value | None) -> dict[str, A
 
 
 def _wanted(op: Call, numbers: Iterable[int], before: int) -> list[int]:
-    """Those of the repeated operands, which follow `before` others, whose gradient is needed."""
+    """The numbers of the repeated operands whose gradient is needed; `before` operands precede the repeated ones."""
     floats = (i for i in numbers if op.xs[i].dtype.is_float)
     return [i for i in floats if op.wanted is None or before + i in op.wanted]
 

@@ -282,7 +282,7 @@ adjoint(
 
 
 def _kept_boxes(boxes: Any, *, iou_threshold: Any, keep_n: Any) -> Any:
-    """Which boxes are kept: those that overlap no box before that is kept."""
+    """The mask of the boxes that overlap no kept box before them."""
     wide, kept = boxes.astype(np.float64), np.zeros(len(boxes), np.int8)
     left, top, right, bottom = wide.T
     areas, free = (right - left) * (bottom - top), np.ones(len(boxes), bool)
@@ -302,7 +302,8 @@ def _kept_boxes(boxes: Any, *, iou_threshold: Any, keep_n: Any) -> Any:
 
 @operator("nms(in, iou_threshold: float = 0.0, keep_n: int32 = 0) -> out")
 class Nms:
-    """Which boxes (left, top, right, bottom) are kept (i8): those that share too much with no kept box before.
+    """Non-maximum suppression: the mask (i8) of the boxes (left, top, right, bottom) that overlap no kept box before
+    them by more than a threshold.
 
     Boxes are in the order of their scores. At most `keep_n` are kept, if that is above 0. The operator runs on the
     host.

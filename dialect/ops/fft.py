@@ -24,7 +24,7 @@ from oneflow.dialect.tensor_desc import Dim, Shape, TensorDesc
 
 #: The operators become calls of an external kernel.
 EXTERNAL = frozenset({"external"})
-#: What `fourier_of_pairs` computes, each way with a spectrum of its own.
+#: The forms of transforms that `fourier_of_pairs` computes.
 FORMS = ("c2c", "r2c", "r2c_full", "c2r")
 
 
@@ -153,7 +153,7 @@ def _halves(ops: Builder, size: int, rank: int, axis: int, like: Value) -> Value
 class FftC2r:
     """The backward transform of a half spectrum along `dims`, whose last has `last_dim_size` elements in the result.
 
-    What has to be real in the spectrum of reals is taken as real.
+    Elements of the spectrum that are real for real results are taken as real.
     """
 
     sbp = _factors

@@ -1,4 +1,4 @@
-"""What operators that read files have in common: the part of a batch that a device reads, rows of bytes."""
+"""Rules that operators which read files share: the part of a batch that a device reads, rows of bytes."""
 
 from __future__ import annotations
 

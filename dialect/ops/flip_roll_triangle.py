@@ -75,7 +75,7 @@ def _shifts(op: Call, rank: int) -> dict[int, int]:
 
 
 def _rolled(size: Size, shift: int, position: Any) -> Any:
-    """Where a roll by `shift` reads along an axis of `size`."""
+    """The position that a roll by `shift` reads along an axis of `size`."""
     begin = c.as_expr(-shift % size if isinstance(size, int) and size else s.const(-shift, dtypes.index) % size)
     moved = position + begin
     return s.where(moved < size, moved, moved - size)

@@ -144,7 +144,7 @@ def _linear_pairs(op: Call) -> Factors:
 
 
 def _corners(*x: Any) -> tuple[Any, ...]:
-    """Both edges of both boxes along each axis, from centres and sizes."""
+    """The two edges of two boxes along each axis, from centres and sizes."""
     pairs = ((x[i], x[i + 2] * 0.5) for i in (0, 1, 4, 5))
     return tuple(edge for centre, half in pairs for edge in (centre - half, centre + half))
 
@@ -415,7 +415,7 @@ composite(
 
 
 def _term(ops: Builder, x: Value, order: float) -> Value:
-    """What an element adds to a norm of `order`."""
+    """The term of an element in a norm of `order`."""
     term: Value
     if order == 0:
         term = ops.cast(ops.cast(x, dtype=dtypes.bool_), dtype=x.dtype)

@@ -231,7 +231,7 @@ def _triangles(op: Call) -> Factors:
 
 
 def _below(x: Any, diagonal: int) -> Any:
-    """Where the lower triangle is."""
+    """The mask of the lower triangle."""
     return np.tril(np.ones(x.shape[-2:], np.bool_), diagonal)
 
 

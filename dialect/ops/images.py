@@ -54,7 +54,7 @@ def _channel_value(values: Sequence[float], channel: Expr, dtype: dtypes.DType =
 
 
 def _begin(size: Any, kept: Any, place: float) -> Expr:
-    """Where a crop begins, at the share `place` of what is left out."""
+    """The first position of a crop, which leaves out the share `place` of the border before the crop."""
     border = c.as_expr(size - kept)
     return s.cast(s.trunc(s.cast(border, dtypes.float32) * place), dtypes.index)
 

@@ -71,7 +71,7 @@ def _numpy_sum(indices: Any, values: Any) -> tuple[Any, ...]:
 
 
 def _sum_factors(op: Call) -> Factors:
-    """One axis of values stays one; several are joined, and cannot be split."""
+    """An axis of values stays one; several are joined, and cannot be split."""
     lead = " ".join("_" * op.x_indices.rank)
     rest = op.x_values.rank - op.x_indices.rank
     inner, joined = ("d", "d") if rest == 1 else (" ".join("_" * rest), "_")

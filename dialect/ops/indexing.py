@@ -1,7 +1,7 @@
 """Operators that read elements at positions held by another tensor.
 
-Positions are i32 or i64; one that is negative or too large is an error at run time. Their adjoints are in
-`scattering`.
+Positions are i32 or i64; one that is negative or too large is an error at run time. The adjoints of these operators
+are in `scattering`.
 """
 
 from __future__ import annotations

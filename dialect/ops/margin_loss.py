@@ -36,7 +36,7 @@ def _check(op: Call) -> None:
 
 
 def _labelled(ops: Builder, label: Value, x: Value) -> Value:
-    """Where the labelled class of each row is."""
+    """The mask of the labelled class of each row."""
     (hot,) = ops.call("one_hot", label, dtype=dtypes.int32, depth=x.shape[1], integer_on_value=1)
     chosen: Value = ops.cast(hot, dtype=dtypes.bool_)
     return chosen

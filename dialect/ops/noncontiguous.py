@@ -23,7 +23,8 @@ OPERATIONS: dict[str, tuple[Callable[[Any, Any], Any], Any, str | None]] = {
     "mul": (python.mul, np.multiply, "each"),
     "div": (python.truediv, np.divide, None),
 }
-#: Operands in which gradients are linear, and which gradients. Those of sums and differences read no operand but dy.
+#: Operands in which gradients are linear, and which gradients. The gradients of sums and differences read no operand
+#: but dy.
 LINEAR: dict[str, tuple[tuple[tuple[str, ...], tuple[int, ...]], ...]] = {
     "mul": ((("lhs",), (1,)), (("rhs",), (0,)), (("lhs", "rhs"), (0, 1))),
     "div": ((("lhs",), (1,)),),

@@ -1,6 +1,6 @@
 """Normalization over trailing dimensions.
 
-Where these are split, `sharded_decomposition` reduces the partial row sums over devices.
+If these dimensions are split, `sharded_decomposition` reduces the partial row sums over devices.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Updates of parameters: one step of each optimizer, as a function.
 
-OneFlow's operators write into their operands. Here tensors are values, so the results of an update are the new
-parameter and the new states, named after the operands: `model` becomes `model_out`. A program in which they take the
-memory of the old tensors states that at its arguments (`oneflow.donated`), not at the operator.
+OneFlow's operators write into their operands. Tensors of the dialect are values, so the results of an update are the
+new parameter and the new states, named after the operands: `model` becomes `model_out`. A program in which they take
+the memory of the old tensors states that at its arguments (`oneflow.donated`), not at the operator.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from oneflow.dialect.tensor_desc import Dim, TensorDesc
 
 @dataclass(frozen=True)
 class Edge:
-    """One dimension of `size`, with `before` and `after` more elements."""
+    """A dimension of `size`, with `before` and `after` more elements."""
 
     size: Size
     before: int

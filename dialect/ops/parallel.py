@@ -1,12 +1,12 @@
 """Casts of the layout over devices, and the collectives that implement the casts.
 
 `hierarchical_parallel_cast` belongs to the logical program: it changes no element, only the layout of the tensor. The
-`ccl_*` operators belong to the program of one rank. Their names are OneFlow's (`eager_ccl_all_reduce`,
-`_nccl_logical_all_reduce`) without the prefixes of modes and libraries: one form serves every mode, executed
-by MPI or NCCL. All have the same attributes: `mesh_axes` along which the members of the group differ, the number of
-`members`, the `index` of this rank among them, and in programs of several placements the `ranks` of the members. They
-are not pure: every member must issue collectives in the same order. Operators with `in+` take several tensors of one
-element type in one collective.
+`ccl_*` operators belong to the program of one rank. The names of these operators are OneFlow's
+(`eager_ccl_all_reduce`, `_nccl_logical_all_reduce`) without the prefixes of modes and libraries: one form serves
+every mode, executed by MPI or NCCL. All have the same attributes: `mesh_axes` along which the members of the group
+differ, the number of `members`, the `index` of this rank among them, and in programs of several placements the
+`ranks` of the members. Collectives are not pure: every member must issue collectives in the same order. Operators
+with `in+` take several tensors of one element type in one collective.
 """
 
 from __future__ import annotations
@@ -294,7 +294,7 @@ def _expect_sides(op: Call) -> None:
 
 
 def _piece_of(op: Call, mesh: str, nd_sbp: str, members: str) -> TensorDesc:
-    """This member's piece on one side; empty where it is not one of the `members` there."""
+    """The piece of the member on one side of the transfer; empty if the member is not among `members`."""
     wrong = problem(op[nd_sbp], len(op.shape), op[mesh])
     if wrong is not None or any(s.kind == "P" for s in op[nd_sbp]):
         raise op.error(wrong or "expected no partial sums; reduce the partial sums first")

@@ -17,7 +17,7 @@ from oneflow.dialect.tensor_desc import TensorDesc
 
 
 def fill(shape: tuple[int, int], polygons: list[np.ndarray]) -> np.ndarray:
-    """Which pixels are inside of an odd number of polygons, or on an edge.
+    """The mask of the pixels inside of an odd number of polygons, or on an edge.
 
     `polygons` are the columns and rows of their corners, integers.
     """

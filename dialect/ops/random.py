@@ -288,12 +288,12 @@ def expect_rate(op: Call, rank: int) -> None:
 
 
 def _mask(op: Call, like: Stage) -> Stage:
-    """Which elements are kept: true with the probability 1 - rate."""
+    """The mask of the kept elements: true with the probability 1 - rate."""
     return drawn(op, like.shape, lambda words, *at: even(words, dtypes.float32) >= op.rate, dtypes.bool_)
 
 
 def numpy_mask(shape: Any, rate: float, seed: int, logical_shape: Any, logical_begin: Any) -> Any:
-    """Which elements are kept, in NumPy."""
+    """The mask of the kept elements, in NumPy."""
     words = numpy_words(shape, seed, logical_shape, logical_begin)
     return numpy_even(words, dtypes.float32) >= np.float32(rate)
 

@@ -330,7 +330,7 @@ def _search_types(op: Call) -> TensorDesc:
 
 @operator("searchsorted(sorted_sequence, values, out_int32: bool = False, right: bool = False) -> out")
 class SearchSorted:
-    """Where each of `values` would be inserted into its sorted row so that the row stays sorted.
+    """The insertion point of each of `values` in its sorted row.
 
     The position is before equal elements, with `right` after equal elements. The rows have the leading axes of
     `values`, or all of `values` share one row. The position of NaN is at the end.

@@ -1,4 +1,4 @@
-"""One step of recurrent networks: the cells of LSTM and GRU, whose gates are adjacent in rows."""
+"""Steps of recurrent networks: the cells of LSTM and GRU, whose gates are adjacent in rows."""
 
 from __future__ import annotations
 

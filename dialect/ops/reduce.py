@@ -246,8 +246,8 @@ reduction(
 def aligned_axes(rank: int, reduced: Sequence[int], small: int) -> list[int]:
     """For each of the `small` dimensions of the smaller tensor, the corresponding dimension of the larger tensor.
 
-    These are the dimensions that are not `reduced`, where counts agree, else the last dimensions, like NumPy's
-    broadcasting.
+    The aligned axes are the dimensions that are not `reduced`, where counts agree, else the last dimensions, like
+    NumPy's broadcasting.
     """
     kept = [i for i in range(rank) if i not in reduced]
     return kept if len(kept) == small else list(range(rank - small, rank))
@@ -294,7 +294,7 @@ class ReduceSumLike:
 class BroadcastLike:
     """`x` repeated to the shape of `like`; the dimensions of `x` are those of `like` without `broadcast_axes`.
 
-    Where counts say otherwise, shapes are aligned at the last dimension as in NumPy.
+    If the counts of dimensions differ, shapes are aligned at the last dimension as in NumPy.
     """
 
     parts = each_part

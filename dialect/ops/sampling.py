@@ -1,7 +1,7 @@
 """Resampling along one dimension: the elements and weights for each position of an image in another size.
 
-Position t of the result is at (t * `step` + `shift`) / `unit` of the image, three integers. So positions and
-weights are exact, and the gradient computes the positions that read an element without a search.
+Position t of the result is at (t * `step` + `shift`) / `unit` of the image, three integers. Positions and weights are
+therefore exact, and the gradient computes the positions that read an element without a search.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SHARPNESS = -0.75
 
 @dataclass(frozen=True)
 class Steps:
-    """One dimension of `size` elements as `out`, with the numbers of the module's text; the nearest elements."""
+    """A dimension of `size` elements as `out`, with the numbers of the module's text; the nearest elements."""
 
     size: Size
     out: Size
@@ -59,7 +59,7 @@ class Steps:
 
 
 class Centres(Steps):
-    """One dimension whose positions are the elements that contain their centres."""
+    """A dimension whose positions are the elements that contain their centres."""
 
     def neighbours(self, position: Expr, dtype: DType) -> list[tuple[Expr, Expr | None]]:
         """The elements that a position reads, each with its weight (None: all)."""
@@ -71,7 +71,7 @@ class Centres(Steps):
 
 
 class Slopes(Steps):
-    """One dimension whose positions are made of both neighbours."""
+    """A dimension whose positions are made of both neighbours."""
 
     has_corners = True
 
@@ -107,7 +107,7 @@ class Slopes(Steps):
 
 
 class Cubics(Slopes):
-    """One dimension whose positions are made of four neighbours, by Keys' cubic convolution; the outermost repeat."""
+    """A dimension whose positions are made of four neighbours, by Keys' cubic convolution; the outermost repeat."""
 
     def neighbours(self, position: Expr, dtype: DType) -> list[tuple[Expr, Expr | None]]:
         """The elements that a position reads, each with its weight."""

@@ -100,7 +100,7 @@ def scalar_operator(
     wraps: bool = False,
     **slots: Any,
 ) -> None:
-    """One row: `body(x, number)`, and `reference(x, number)` with arrays."""
+    """A row: `body(x, number)`, and `reference(x, number)` with arrays."""
 
     def scalar(x: Expr, **attrs: Any) -> Expr:
         return body(x, s.const(number_of(attrs, x.dtype), x.dtype))
@@ -116,7 +116,7 @@ def scalar_operator(
 
 
 def _bitwise_operator(kind: str, reference: Rule) -> None:
-    """One row of a tensor and an integer, `operand`."""
+    """A row of a tensor and an integer, `operand`."""
 
     def types(op: Call) -> TensorDesc:
         expect_dtype(op, "in", op.in_, b.BITS)

@@ -80,7 +80,7 @@ class CumProd:
 class CumProdGrad:
     """The gradient of `cumprod`: dx[i] is the sum over j >= i of dy[j] times the other factors of output[j].
 
-    There is no division, so that elements may be zero.
+    The gradient divides by no element, so that elements may be zero.
     """
 
     shapes_of = ("output",)

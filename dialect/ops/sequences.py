@@ -1,6 +1,6 @@
 """Sequences of labels: the connectionist temporal classification (Graves et al., 2006) and its greedy decoder.
 
-These operators run on the host: each step in time depends on the step before. `log_probs` is (time, batch, labels);
+The operators run on the host: each step in time depends on the step before. `log_probs` is (time, batch, labels);
 `targets` is (batch, length), or all targets one after the other.
 """
 

@@ -140,7 +140,7 @@ class LogSoftmax:
 
 
 def _of_one_class(ops: Builder, op: Call) -> Value | None:
-    """Where one element of each row of dy is not 0, that is the row's sum."""
+    """If one element of each row of dy is not 0, that is the row's sum."""
     hit, classes = ops.producer(op.dy, "nll_grad"), op.dy.shape[-1]
     if hit is None or hit.weight is not None or hit.logical_size or classes is None:
         return None

@@ -59,7 +59,7 @@ def _full(op: Call, value: float | int) -> Stage:
 class Constant:
     """A tensor of one value: `floating_value` where `is_floating_value`, else `integer_value`.
 
-    Where `is_complex_value`, the two numbers of `complex_value` are the real and the imaginary part.
+    If `is_complex_value`, the two numbers of `complex_value` are the real and the imaginary part.
     """
 
     sbp = _split_anywhere
@@ -203,7 +203,7 @@ class ZeroLike:
 
 @operator("ones_like(like) -> out")
 class OnesLike:
-    """Ones in the shape and type of `like`."""
+    """A tensor of ones in the shape and type of `like`."""
 
     def parts(ops: PartsBuilder, op: Call) -> Value:
         re, im = ops.parts(op.like)

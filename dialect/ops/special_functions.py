@@ -1,8 +1,8 @@
 """Special functions: the inverse error function, the logarithm of gamma and its derivatives, and Hurwitz's zeta.
 
 Gamma's functions are shifted to large arguments by their recurrences, and reflected for negative ones; there the
-asymptotic series hold (Abramowitz and Stegun, 6.1.40, 6.3.18 and 6.4.12). Their terms cancel near zeros, and so they
-are computed in f64. Zeta is a sum with the remainder of Euler and Maclaurin, as in Cephes.
+asymptotic series hold (Abramowitz and Stegun, 6.1.40, 6.3.18 and 6.4.12). The terms of the series cancel near zeros,
+and are computed in f64. Zeta is a sum with the remainder of Euler and Maclaurin, as in Cephes.
 """
 
 from __future__ import annotations

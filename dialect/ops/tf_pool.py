@@ -60,7 +60,7 @@ class Row:
 
     @property
     def last(self) -> int:
-        """Where the last window begins in the image."""
+        """The first position of the last window in the image."""
         return (self.count - 1) * self.stride - self.before
 
     @property

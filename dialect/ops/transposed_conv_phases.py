@@ -126,7 +126,7 @@ def _around(dy: Stage, layout: Layout, windows: Windows, sizes: Sequence[Size], 
 def _part(
     dy: Stage, weight: Stage, shape: Sequence[Size], layout: Layout, phase: Phase, before: Sequence[int]
 ) -> Stage:
-    """One phase of the images; dy has `before` windows more in front."""
+    """A phase of the images; dy has `before` windows more in front."""
     filters = phase.filters(weight, layout)
     (*_, count), _, _ = layout.split(weight.shape, len(weight.shape) - 1 - layout.spatial)
 

@@ -39,7 +39,7 @@ SQRT_2_OVER_PI = math.sqrt(2.0 / math.pi)
 
 
 def unary(signature: str, doc: str, scalar: Rule, reference: Rule, **slots: Any) -> None:
-    """One row: `elementwise` with a reference in f64."""
+    """A row: `elementwise` with a reference in f64."""
     elementwise(signature, doc, scalar=scalar, reference=in_double(reference), depth=2, **slots)
 
 

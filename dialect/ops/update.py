@@ -2,7 +2,7 @@
 
 The gradient of a step is `model_diff * scale * scale_by_tensor + l1 * sign(model) + l2 * model`;
 `weight_decay` is decoupled: it shrinks the parameter itself. The learning rate is `learning_rate`, or where that is
-not given `learning_rate_val`, times `learning_rate_scale`. Where `skip_if` is not 0, nothing changes. Numbers are
+not given `learning_rate_val`, times `learning_rate_scale`. If `skip_if` is not 0, nothing changes. Numbers are
 tensors of one element. With `model_copy`, a copy of the parameter in another element type, the new copy is the last
 result.
 """
@@ -50,7 +50,7 @@ def regularized(g: Expr, p: Expr, l1: float, l2: float) -> Expr:
 
 
 class Step:
-    """One step of a body, at one element: `p` the parameter, `g` the gradient, `rate` the learning rate.
+    """The update of one element in a body: `p` the parameter, `g` the gradient, `rate` the learning rate.
 
     `scaled` is the gradient before l1 and l2.
     """
@@ -280,7 +280,7 @@ def weighed(weight: float, term: Any) -> Any:
 
 
 class Reference:
-    """One step in NumPy: operands in f64, results in the parameter's type, or the operands where the step is
+    """The update in NumPy: operands in f64, results in the parameter's type, or the operands where the step is
     skipped.
     """
 

@@ -154,7 +154,7 @@ class Specialization:
         """A callable that returns the function's value for arguments like `leaves`, and NotImplemented for other
         arguments; calls do not pass the `defaults` that `leaves` end with.
 
-        There is a fast path for arrays and tensors that are all on the device of the program, and for arrays of
+        The fast path is for arrays and tensors that are all on the device of the program, and for arrays of
         other libraries on the host if the program captures nothing. `record` records calls for gradients, None if
         calls have no gradient.
         """

@@ -61,8 +61,8 @@ class CallError(OneFlowError):
 
 
 def fail(text: str, location: SourceLocation | None = None) -> OneFlowError:
-    """The error to raise at the user's line, or at `place`: `raise fail("expected .., got ..")`. It is a `TraceError`
-    while a function is traced.
+    """The error to raise at the user's line, or at `place`: `raise fail("expected .., got ..")`. The error is a
+    `TraceError` while a function is traced.
     """
     return (TraceError if tracing() else OneFlowError)(text, location or user_location())
 

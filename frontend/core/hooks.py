@@ -72,7 +72,7 @@ class Hooks:
 
 
 class Handle:
-    """One hook: `remove()`, or the end of a `with`, removes the hook."""
+    """A hook: `remove()`, or the end of a `with`, removes the hook."""
 
     def __init__(self, hooks: Hooks, function: Hook, with_kwargs: bool) -> None:
         self._hooks, self.function, self.with_kwargs = hooks, function, with_kwargs

@@ -73,7 +73,7 @@ class TensorSpec:
 
 
 def _size(size: Any, shape: tuple[Any, ...]) -> int | None:
-    """One size of a shape: any integer, such as one of NumPy."""
+    """A size of a shape: any integer, such as one of NumPy."""
     if size is None:
         return None
     try:

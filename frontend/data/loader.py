@@ -29,7 +29,7 @@ __all__ = ["DataLoader", "default_collate", "default_convert", "get_worker_info"
 
 @dataclass(frozen=True)
 class WorkerInfo:
-    """Which worker a process is: its number of `num_workers`, its seed, its copy of the data set."""
+    """The worker that a process is: its number of `num_workers`, its seed, its copy of the data set."""
 
     id: int
     num_workers: int

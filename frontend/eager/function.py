@@ -143,8 +143,8 @@ class Function:
 
     With a static method `setup_context(ctx, inputs, output)`, `forward` takes no `ctx`. `backward` receives the
     gradient of each result: zeros where a result has none (None after `ctx.set_materialize_grads(False)`), and None
-        for a
-    result that is no tensor. It returns the gradient by each argument, None for an argument that is no tensor.
+    for a result that is no tensor. `backward` returns the gradient by each argument, None for an argument that is no
+    tensor.
     """
 
     @staticmethod

@@ -60,7 +60,7 @@ class saved_tensors_hooks:  # noqa: N801 (OneFlow's name)
 
 
 class Packed:
-    """What a hook made of one tensor."""
+    """The value that a pack hook made of one tensor."""
 
     def __init__(self, hooks: saved_tensors_hooks, variable: Variable) -> None:
         self._unpack = hooks.unpack_hook

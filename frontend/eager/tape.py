@@ -154,7 +154,7 @@ class Memory:
 
 
 class Leaf:
-    """Where the gradient of a tensor that requires grad is accumulated."""
+    """The accumulator of the gradient of a tensor that requires grad."""
 
     __slots__ = ("grad", "hooks")
 

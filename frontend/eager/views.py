@@ -1,8 +1,8 @@
 """Views: parts of a tensor, or its elements in another shape, that are updated together with the tensor.
 
-A view keeps its own contiguous copy of its elements, since every kernel reads contiguous arrays. Its `ViewMeta` has
-the root and the function by which NumPy selects the same part of an array. An update of a view in place is an update
-of its root; a view whose root was updated since is refreshed at the next read.
+A view keeps its own contiguous copy of its elements, since every kernel reads contiguous arrays. The `ViewMeta` of a
+view has the root and the function by which NumPy selects the same part of an array. An update of a view in place is
+an update of its root; a view whose root was updated since is refreshed at the next read.
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ def as_pairs(array: np.ndarray) -> np.ndarray:
 def placed(
     view_fn: ViewFunction, shape: tuple[int, ...], dtype: DType, part: TensorDesc
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Where the elements of a part, of type `part`, are in an array of a shape and type: a mask, and the positions in
+    """The elements of a part, of type `part`, in an array of a shape and type: a mask, and the positions in
     the part. Of complex numbers the parts are elements.
     """
     kind = _numbered((0,), dtype).dtype

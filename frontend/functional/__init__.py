@@ -1,6 +1,6 @@
 """The functional API: PyTorch's names and argument order, on the tensors of a function that is being traced.
 
-One module per kind of function; each lists its own. `rules.py` has the promotion of operands, `aliasing.py` has the
+Each module has one kind of functions and lists them. `rules.py` has the promotion of operands, `aliasing.py` has the
 aliasing of results with operands.
 """
 

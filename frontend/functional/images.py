@@ -26,7 +26,7 @@ _KEPT = "None leaves a dimension as it is."
 
 
 def per_dimension(value: Sizes, count: int, name: str) -> tuple[int, ...]:
-    """One number per spatial dimension."""
+    """A number for each spatial dimension."""
     values = (value,) * count if isinstance(value, int) else tuple(value)
     if len(values) == 1:
         values *= count

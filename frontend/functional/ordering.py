@@ -100,7 +100,7 @@ def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> Ordere
 
 
 def _kept(chosen: Tensor, x: Tensor, dim: int, keepdim: bool) -> Tensor:
-    """One element for each row along `dim`; with `keepdim` the dimension stays with size 1."""
+    """Selects an element of each row along `dim`; with `keepdim` the dimension stays with size 1."""
     return sh.unsqueeze(chosen, sh.axis(x, dim)) if keepdim and x.rank else chosen
 
 
@@ -128,7 +128,8 @@ def searchsorted(
     side: str | None = None,
     sorter: Any = None,
 ) -> Tensor:
-    """Where `values` would be inserted into rows that are sorted along the last dimension (int64, or int32).
+    """The positions at which `values` would be inserted into rows that are sorted along the last dimension (int64, or
+    int32).
 
     The position is before equal elements, with `right` after equal elements. `sorted_sequence` is a vector, or has
     the leading sizes of `values`. `values` may be a number. `side` "right" is as `right`; `sorter` has the positions

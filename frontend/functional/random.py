@@ -83,7 +83,7 @@ class Generator(Stateful):
         return self._seed
 
     def get_state(self) -> tuple[int, int]:
-        """Where the seeds are, for `set_state`."""
+        """The state of the generator, for `set_state`."""
         return self._seed, self._taken
 
     def set_state(self, new_state: tuple[int, int]) -> None:
@@ -114,7 +114,7 @@ def initial_seed() -> int:
 
 
 def get_rng_state() -> tuple[int, int]:
-    """Where the seeds are: to be kept in a checkpoint and given to `set_rng_state`."""
+    """The state of the default generator, for a checkpoint and for `set_rng_state`."""
     return default_generator.get_state()
 
 

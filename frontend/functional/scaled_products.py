@@ -18,7 +18,7 @@ __all__ = ["ScalingType", "_scaled_mm", "scaled_mm"]
 
 
 class ScalingType(enum.Enum):
-    """What shares a scale: PyTorch's names and numbers."""
+    """The elements that share a scale, with PyTorch's names and numbers."""
 
     TensorWise = 0
     RowWise = 1

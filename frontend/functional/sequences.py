@@ -1,4 +1,4 @@
-"""Losses and decoders of sequences of labels, and the choice of boxes. These operators run on the host."""
+"""Losses and decoders of sequences of labels, and the choice of boxes. The operators run on the host."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def spread(sizes: Sequence[Any]) -> tuple[Any, ...]:
 def reshape(x: Any, shape: Sequence[Dim | Size]) -> Tensor:
     """The same elements in row-major order under another shape.
 
-    One size may be -1, which is solved. None stands for a dynamic dimension of `x`, in their order.
+    A size may be -1, which is solved. None stands for a dynamic dimension of `x`, in their order.
 
     Raises:
         OneFlowError: the number of elements does not fit, or two sizes are unknown.
@@ -300,7 +300,7 @@ def split(x: Any, split_size_or_sections: int | Sequence[int], dim: int = 0) -> 
 def chunk(x: Any, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """`x` cut along `dim` into at most `chunks` pieces of one size, the last possibly smaller.
 
-    Where the size is 0, or only known at run time, there are always `chunks`, the last ones possibly empty.
+    If the size is 0, or only known at run time, there are always `chunks`, the last ones possibly empty.
     """
     x = as_tensor(x)
     at = axis(x, dim)

@@ -72,14 +72,14 @@ def zeros_like(x: Any, *, dtype: DType | None = None) -> Tensor:
 
 @tensor_factory
 def ones_like(x: Any, *, dtype: DType | None = None) -> Tensor:
-    """Ones in the shape of `x`, which may be dynamic, and its element type or `dtype`."""
+    """A tensor of ones in the shape of `x`, which may be dynamic, and its element type or `dtype`."""
     x = as_tensor(x)
     return cast(dispatch("ones_like", x), dtype or x.dtype)
 
 
 @tensor_factory
 def full_like(x: Any, fill_value: Any, *, dtype: DType | None = None) -> Tensor:
-    """One number in the shape of `x`, which may be dynamic, and its element type or `dtype`."""
+    """A number in the shape of `x`, which may be dynamic, and its element type or `dtype`."""
     x = as_tensor(x)
     target = dtype or x.dtype
     value = constant(fitting(as_number(as_scalar(fill_value)), target), target)

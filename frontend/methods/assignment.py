@@ -1,7 +1,7 @@
 """`x[key] = value` as operators whose result is the updated tensor.
 
-The box of `x` that the index selects receives the new elements and is written back into `x`. Where positions repeat,
-the last value wins. A `Write` runs each operator whose result may take the memory of `x`.
+The box of `x` that the index selects receives the new elements and is written back into `x`. If positions repeat, the
+last value wins. A `Write` runs each operator whose result may take the memory of `x`.
 """
 
 from __future__ import annotations

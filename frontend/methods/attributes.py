@@ -182,7 +182,7 @@ def _float_of(x: Tensor, name: str) -> DType:
 
 
 def _integers_of(x: Tensor) -> int:
-    """One more than the largest integer up to which every integer is an element."""
+    """The smallest integer above which the element type does not hold every integer."""
     if x.dtype.is_float:
         return 1 << {16: 11, 32: 24, 64: 53}[x.dtype.bits]
     return 2 if x.dtype.bits == 1 else (1 << min(x.dtype.bits - (x.dtype.kind == "int"), 62))

@@ -174,7 +174,7 @@ def _total(parts: Sequence[Variable | None], recorded: bool) -> Variable | None:
 
 
 def _weights(roots: Sequence[Tensor], weights: Any) -> list[Any]:
-    """One weight for each root, None where there is none."""
+    """A weight for each root, None where there is none."""
     if weights is None:
         return [None] * len(roots)
     weight_list = [weights] if isinstance(weights, Tensor) or is_array(weights) else list(weights)

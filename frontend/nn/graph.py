@@ -36,7 +36,7 @@ _numbers = itertools.count()
 class Graph(Stateful):
     """A function of tensors, `build`, that is compiled at its first call.
 
-    Where `build` calls `backward`, the added optimizers take a step after `build`, in the same program, and clear the
+    If `build` calls `backward`, the added optimizers take a step after `build`, in the same program, and clear the
     gradients. `config` has the options.
     """
 

@@ -60,7 +60,7 @@ class ModuleHooks:
 
 
 class HookedCall:
-    """One call of a module with hooks on the gradients of its results and of its arguments."""
+    """A call of a module with hooks on the gradients of its results and of its arguments."""
 
     def __init__(self, module: Any, hooks: Hooks) -> None:
         self.module, self.hooks = module, hooks

@@ -20,7 +20,8 @@ from oneflow.frontend.nn.module import Module
 
 __all__ = ["ImageList"]
 
-#: What the most rows and columns of images of one batch are rounded up to, so that few programs are compiled.
+#: The largest rows and columns of images of one batch are rounded up to multiples of this number, so that few
+#: programs are compiled.
 STEP = 64
 
 

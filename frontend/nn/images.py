@@ -116,7 +116,7 @@ class ImageFlip(Module):
 
 
 def _inside(images: ImageList) -> Any:
-    """Which pixels of a list belong to an image: (images, height, width, 1)."""
+    """The mask of the pixels of a list that belong to an image: (images, height, width, 1)."""
     inside = [
         F.lt(F.arange(images.images.shape[axis], dtype=dtypes.int32), F.narrow(images.size, 1, axis - 1, 1))
         for axis in (1, 2)

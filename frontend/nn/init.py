@@ -65,7 +65,7 @@ def ones_(tensor: EagerTensor) -> EagerTensor:
 
 
 def eye_(tensor: EagerTensor) -> EagerTensor:
-    """Ones on the diagonal of a matrix."""
+    """Fills a matrix with ones on the diagonal and zeros elsewhere."""
     return _fill(tensor, np.eye(*tensor.array.shape))
 
 

@@ -150,8 +150,8 @@ class Module(Stateful):
     def register_full_backward_hook(self, hook: Hook, prepend: bool = False) -> Handle:
         """Has `hook(module, grad_input, grad_output)` called when the gradients of the arguments are known.
 
-        Both are tuples, None for values without gradient; a result other than None replaces `grad_input`. For eager
-        mode.
+        `grad_input` and `grad_output` are tuples, None for values without gradient; a result other than None replaces
+        `grad_input`. For eager mode.
         """
         return self._hung().backward.add(hook, prepend=prepend)
 
@@ -235,7 +235,7 @@ class Module(Stateful):
         self._place(self._tables()[2], name, module)
 
     def named_modules(self, prefix: str = "") -> Iterator[tuple[str, Module]]:
-        """This module and all its descendants, each once, with their dotted names."""
+        """The module and all its descendants, each once, with their dotted names."""
         yield from self._walk(prefix, set())
 
     def _walk(self, prefix: str, visited: set[int]) -> Iterator[tuple[str, Module]]:
@@ -247,7 +247,7 @@ class Module(Stateful):
             yield from module._walk(f"{prefix}.{name}" if prefix else name, visited)
 
     def modules(self) -> Iterator[Module]:
-        """This module and all its descendants, each once."""
+        """The module and all its descendants, each once."""
         return (m for _, m in self.named_modules())
 
     def get_submodule(self, target: str) -> Module:

@@ -106,7 +106,7 @@ def _zero_state(x: Any, *sizes: int) -> Any:
 
 
 class _Cell(_Recurrent):
-    """One step of a layer: an input `(batch, input_size)`, or one without a batch, and states before, or zeros."""
+    """The cell of a layer: an input `(batch, input_size)`, or one without a batch, and states before, or zeros."""
 
     def __init__(self, input_size: int, hidden_size: int, bias: bool = True, *, dtype: DType | None = None) -> None:
         super().__init__(input_size, hidden_size, bias)
@@ -124,7 +124,7 @@ class _Cell(_Recurrent):
 
 
 class RNNCell(_Cell):
-    """One step of an `RNN`: act(W_ih x + b_ih + W_hh h + b_hh)."""
+    """The cell of an `RNN`: act(W_ih x + b_ih + W_hh h + b_hh)."""
 
     gates = 1
 
@@ -142,13 +142,13 @@ class RNNCell(_Cell):
 
 
 class LSTMCell(_Cell):
-    """One step of an `LSTM`."""
+    """The cell of an `LSTM`."""
 
     gates, states, step = 4, 2, staticmethod(_lstm)
 
 
 class GRUCell(_Cell):
-    """One step of a `GRU`."""
+    """The cell of a `GRU`."""
 
     gates, step = 3, staticmethod(_gru)
 

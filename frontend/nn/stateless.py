@@ -249,7 +249,7 @@ class Identity(Module):
 
 
 class Unflatten(Module):
-    """One dimension as several, of the sizes `unflattened_size`."""
+    """A dimension as several, of the sizes `unflattened_size`."""
 
     def __init__(self, dim: int, unflattened_size: Sequence[int]) -> None:
         super().__init__()

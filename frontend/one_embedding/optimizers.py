@@ -43,7 +43,7 @@ class Ftrl(base.Optimizer):
         return {"accumulate": first, "z": base.zeros(p)}
 
     def call(self, p: EagerTensor, grad: Tensor, group: Group, state: dict[str, Any], rate: Tensor) -> Any:
-        """One step."""
+        """Returns the parameter and the state after one step."""
         operands = (rate, None, state["accumulate"], state["z"])
         return dispatch_all("ftrl_update", p, grad, *operands, l2=group["weight_decay"], **_ftrl(group))
 

@@ -28,7 +28,7 @@ def make_normal_initializer(mean: float = 0.0, std: float = 1.0) -> Options:
 
 
 def make_constant_initializer(value: float) -> Options:
-    """One number."""
+    """Rows of one number."""
     return {"type": "constant", "value": value}
 
 

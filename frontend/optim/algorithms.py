@@ -49,7 +49,7 @@ class SGD(Optimizer):
         return {"momentum_buffer": zeros(p)} if group["momentum"] else {}
 
     def call(self, p: EagerTensor, grad: Tensor, group: Group, state: dict[str, Any], rate: Tensor) -> Any:
-        """One step."""
+        """Returns the parameter and the state after one step."""
         decay = {"l2": group["weight_decay"], **signed(group)}
         if not group["momentum"]:
             return dispatch_all("sgd_update", p, grad, None, rate, **decay)
@@ -90,7 +90,7 @@ class Adaptive(Optimizer):
         super().__init__(params, {"lr": lr, "betas": tuple(betas), "eps": eps, "weight_decay": decay, **more})
 
     def initial_state(self, p: EagerTensor, group: Group) -> dict[str, np.ndarray]:
-        """Both means and the number of steps."""
+        """The running means of gradients and squares, and the number of steps."""
         return {"step": no_steps(), "exp_avg": zeros(p), "exp_avg_sq": zeros(p)}
 
 
@@ -122,12 +122,12 @@ class Adam(Adaptive):
         super().__init__(params, lr, betas, eps, weight_decay, **switches)
 
     def initial_state(self, p: EagerTensor, group: Group) -> dict[str, np.ndarray]:
-        """Both means, the number of steps, and with `amsgrad` the largest mean square."""
+        """The running means, the number of steps, and with `amsgrad` the largest mean square."""
         most = {"max_exp_avg_sq": zeros(p)} if group["amsgrad"] else {}
         return {**super().initial_state(p, group), **most}
 
     def call(self, p: EagerTensor, grad: Tensor, group: Group, state: dict[str, Any], rate: Tensor) -> Any:
-        """One step."""
+        """Returns the parameter and the state after one step."""
         if group.get(CYCLED):
             return adam_step(p, grad, group, state, rate, self.decay != "l2")
         operands, numbers = moments(group, state, rate, self.decay)
@@ -182,7 +182,7 @@ class LAMB(Adaptive):
         super().__init__(params, lr, betas, eps, weight_decay, **switches)
 
     def call(self, p: EagerTensor, grad: Tensor, group: Group, state: dict[str, Any], rate: Tensor) -> Any:
-        """One step."""
+        """Returns the parameter and the state after one step."""
         operands, numbers = moments(group, state, rate, "weight_decay" if group["adam_w_mode"] else "l2")
         return dispatch_all("lamb_update", p, grad, *operands, **numbers)
 
@@ -211,7 +211,7 @@ class Adagrad(Optimizer):
         return {"step": no_steps(), "sum": zeros(p) + p.dtype.numpy.type(group["initial_accumulator_value"])}
 
     def call(self, p: EagerTensor, grad: Tensor, group: Group, state: dict[str, Any], rate: Tensor) -> Any:
-        """One step."""
+        """Returns the parameter and the state after one step."""
         numbers = {"lr_decay": group["lr_decay"], "l2": group["weight_decay"], "epsilon": group["eps"]}
         operands = (rate, None, None, state["step"], state["sum"])
         return dispatch_all("adagrad_update", p, grad, *operands, **numbers, **signed(group))
@@ -248,7 +248,7 @@ class Adadelta(Optimizer):
         return {"step": no_steps(), "square_avg": zeros(p), "acc_delta": zeros(p)}
 
     def call(self, p: EagerTensor, grad: Tensor, group: Group, state: dict[str, Any], rate: Tensor) -> Any:
-        """One step."""
+        """Returns the parameter and the state after one step."""
         numbers = {"rho": group["rho"], "epsilon": group["eps"], "l2": group["weight_decay"], **signed(group)}
         means = state["square_avg"], state["acc_delta"]
         return dispatch_all("adadelta_update", p, grad, rate, None, *means, **numbers)
@@ -289,7 +289,7 @@ class RMSprop(Optimizer):
         return {"step": no_steps(), **{name: zeros(p) for name, needed in wanted.items() if needed}}
 
     def call(self, p: EagerTensor, grad: Tensor, group: Group, state: dict[str, Any], rate: Tensor) -> Any:
-        """One step."""
+        """Returns the parameter and the state after one step."""
         numbers = {"decay_rate": group["alpha"], "epsilon": group["eps"], "l2": group["weight_decay"]}
         means = state["square_avg"], state.get("grad_avg"), state.get("momentum_buffer")
         options = {"centered": group["centered"], "epsilon_apart": True, "beta": group["momentum"]}

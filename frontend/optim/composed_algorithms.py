@@ -59,7 +59,7 @@ class Adamax(Adaptive):
         return {"step": no_steps(), "exp_avg": zeros(p), "exp_inf": zeros(p)}
 
     def call(self, p: EagerTensor, grad: Tensor, group: Group, state: dict[str, Any], rate: Tensor) -> Any:
-        """One step."""
+        """Returns the parameter and the state after one step."""
         p, grad, state = widened(p, grad, state)
         first, second = group["betas"]
         _, along = _decayed(p, grad, group, rate)
@@ -92,12 +92,12 @@ class NAdam(Adaptive):
         super().__init__(params, lr, betas, eps, weight_decay, **more, maximize=maximize)
 
     def initial_state(self, p: EagerTensor, group: Group) -> dict[str, np.ndarray]:
-        """Both means, the product of all shares and the number of steps."""
+        """The running means, the product of all momentum factors and the number of steps."""
         product = np.ones((), p.dtype.accumulator.numpy)
         return {"step": no_steps(), "mu_product": product, "exp_avg": zeros(p), "exp_avg_sq": zeros(p)}
 
     def call(self, p: EagerTensor, grad: Tensor, group: Group, state: dict[str, Any], rate: Tensor) -> Any:
-        """One step."""
+        """Returns the parameter and the state after one step."""
         p, grad, state = widened(p, grad, state)
         p_, along = _decayed(p, grad, group, rate)
         mean, square = _moments(along, group, state)
@@ -132,7 +132,7 @@ class RAdam(Adaptive):
         super().__init__(params, lr, betas, eps, weight_decay, **options, maximize=maximize)
 
     def call(self, p: EagerTensor, grad: Tensor, group: Group, state: dict[str, Any], rate: Tensor) -> Any:
-        """One step."""
+        """Returns the parameter and the state after one step."""
         p, grad, state = widened(p, grad, state)
         p_, along = _decayed(p, grad, group, rate)
         mean, square = _moments(along, group, state)
@@ -177,7 +177,7 @@ class Rprop(Optimizer):
         return {"step": no_steps(), "prev": zeros(p), "step_size": zeros(p) + p.dtype.numpy.type(group["lr"])}
 
     def call(self, p: EagerTensor, grad: Tensor, group: Group, state: dict[str, Any], rate: Tensor) -> Any:
-        """One step."""
+        """Returns the parameter and the state after one step."""
         p, grad, state = widened(p, grad, state)
         along = directed(grad, group)
         agreed: Any = along * state["prev"]

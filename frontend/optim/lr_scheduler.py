@@ -196,9 +196,9 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 
 
 class SequentialLR(LRScheduler):
-    """One schedule after the other: number i begins after `milestones[i - 1]` steps.
+    """Schedules one after the other: number i begins after `milestones[i - 1]` steps.
 
-    A schedule begins from its own start. Where `interval_rescaling` (one flag, or one for each milestone) is false,
+    A schedule begins from its own start. If `interval_rescaling` (one flag, or one for each milestone) is false,
     the schedule is as far as after a run from the first step.
     """
 

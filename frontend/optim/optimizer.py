@@ -303,7 +303,7 @@ def _without_implementation_options(init: Callable[..., None]) -> Callable[..., 
 
 
 def _constant_part(group: Group, name: str) -> Any:
-    """What of a momentum that a schedule changes is a constant of a program: whether there is one, or the second
+    """The part of a scheduled momentum that is a constant of a program: whether the momentum is 0, or the second
     beta. The momentum itself is an input.
     """
     momentum = group.get(name)

@@ -132,7 +132,7 @@ class AliasGuard:
         self._expected_pairs = self._shared_pairs()
 
     def representatives(self) -> Iterator[EagerTensor]:
-        """One tensor for each distinct memory and leaf."""
+        """A tensor for each distinct memory and leaf."""
         captured = reversed(list(zip(self.tensors, self.leaves, self._owners.values(), strict=True)))
         yield from {leaf or id(owner): t for t, leaf, owner in captured}.values()
 

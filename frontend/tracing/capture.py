@@ -1,7 +1,7 @@
 """Captures: values that a traced function reads from outside its arguments.
 
 Arrays are copied. A number that changes (a learning rate, a seed) is read at every run. An eager tensor is an input
-that every run passes. Where the function updates the tensor, its new value is a further result, written back
+that every run passes. If the function updates the tensor, its new value is a further result, written back
 after the run, and the input has the attribute `oneflow.donated = n`: result n may take the memory of the input.
 Anything else that the function depends on is a guard (`guards.py`).
 """
@@ -294,7 +294,7 @@ class Effects:
 
     @functools.cached_property
     def updated_inputs(self) -> list[int]:
-        """Which of the inputs from outside are updated."""
+        """The numbers of the captured inputs that are updated."""
         return [state.argument for state in self.updated]
 
     @functools.cached_property

@@ -48,7 +48,7 @@ class Guards:
         values: settings that were read, such as training mode.
         items: objects that were read from nested dicts, such as the states of an optimizer.
         versions: functions without arguments, with their values: versions of hooks, and facts of modules.
-            These functions are called again only when hooks or attributes of any module change.
+            The functions are called again only when hooks or attributes of any module change.
         changes_compared: `Hooks.changes` when the versions were compared last.
         gradients: leaves whose gradient was read, and whether there was none.
         recording: whether operators were recorded for gradients; None where the program does not depend on that.

@@ -58,7 +58,7 @@ class Traced:
 
 
 def _leaf(leaf: tuple[Any] | ReturnedArgument | None, results: Iterator[Any], arguments: Sequence[Any]) -> Any:
-    """One leaf of a function's value."""
+    """A leaf of a function's value."""
     if leaf is None:
         return next(results)
     return arguments[leaf.number] if isinstance(leaf, ReturnedArgument) else leaf[0]

@@ -3,7 +3,7 @@
 Elimination of nodes (`elimination`) gives a choice in linear time; graphs of moderate size are solved by integer
 programming, which is exact.
 
-One variable states that a node has a signature; one variable for every tensor, use and pair of layouts says that the
+A variable states that a node has a signature; one variable for every tensor, use and pair of layouts says that the
 tensor is transferred from one layout to the other for that use. Sums of the latter equal the former, so that the
 relaxation is tight; a tensor that several nodes read in one layout is moved once. SciPy's HiGHS solves it; without
 SciPy the choice by elimination stays.

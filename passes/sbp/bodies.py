@@ -1,8 +1,8 @@
 """Signatures of operators that run bodies: loops and branches.
 
-A body takes its arguments as the operands lie. The layouts of states are a fixed point: where a body gives a state
-in another layout than it took, the state is passed on in that layout, and a state that does not settle is whole. What
-a loop passes to every step arrives in the layout that the steps compute with, so that it is moved once.
+A body takes its arguments as the operands lie. The layouts of states are a fixed point: where a body gives a state in
+another layout than it took, the state is passed on in that layout, and a state that does not settle is whole. A
+constant of a loop arrives in the layout that the steps compute with, so that the constant is moved once.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class BodyOperator:
 
     @property
     def form(self) -> str:
-        """One of `control.FORMS`."""
+        """The key in `control.FORMS`."""
         assert self.call.record.control is not None, self.call.record.name
         return self.call.record.control
 
@@ -122,7 +122,7 @@ class BodySignature:
 
 @dataclass(frozen=True)
 class BodyLayouts:
-    """What inference of a body for arguments in some layouts gives.
+    """The result of layout inference of a body for arguments in some layouts.
 
     Attributes:
         given: the layouts of the results.
@@ -246,13 +246,13 @@ class Bodies:
         return bool(moving)
 
     def _nearer(self, desc: TensorDesc, one: NdSbp, other: NdSbp) -> NdSbp:
-        """That of two layouts to which a tensor in the other is moved with fewer bytes."""
+        """The cheaper target of two layouts: a tensor in the other layout is moved there with fewer bytes."""
         shape, width = desc.static_shape, width_of(desc)
         there, back = (self.costs.boxing.cost(*pair, shape, width) for pair in ((one, other), (other, one)))
         return other if there < back else one
 
     def _try(self, node: Node, running: BodyOperator, name: str, arguments: Sequence[NdSbp]) -> BodyLayouts:
-        """What a body does for arguments in these layouts."""
+        """Infers a body for arguments in these layouts."""
         function = self._copy(node, running.symbols[name], arguments)
         try:
             graph, choice = self.solve(function)
@@ -261,7 +261,7 @@ class Bodies:
             function.op.erase()
 
     def _outcome(self, function: Function, graph: Graph, choice: Choice, kept: Sequence[NdSbp]) -> BodyLayouts:
-        """What was chosen for a body whose first results are to have the layouts `kept`."""
+        """The chosen layouts of a body whose first results are to have the layouts `kept`."""
         returned = [n for n in graph.nodes if n.role == "result"]
         given = [_without_maxima(_produced(n.inputs[0], choice)) for n in returned]
         uses = [graph.tensors[a].uses for a in function.arguments]

@@ -35,7 +35,7 @@ WAITS = {"narrow": 0, "pad": 0, "keep_first": 0, SEND_RECV: 2}
 
 @dataclass(frozen=True)
 class Step:
-    """One collective or local operation: `kind` along the mesh axes `axes`, moving `bytes` between ranks."""
+    """A collective or local operation: `kind` along the mesh axes `axes`, moving `bytes` between ranks."""
 
     kind: str
     axes: tuple[int, ...]
@@ -249,7 +249,7 @@ def _exchange_axes(source: NdSbp, target: NdSbp) -> tuple[int, ...]:
     """The mesh axes that a general exchange from `source` to `target` concerns; none where the exchange would have to
     add.
 
-    These are the axes that change, and the axes that split their pieces further.
+    The exchange axes are the axes that change, and the axes that split their pieces further.
     """
     pairs = list(zip(source, target, strict=True))
     if any(s != t and (s.is_partial or t.is_partial) for s, t in pairs):

@@ -25,7 +25,7 @@ COLLECTIVE = "ccl_"
 
 @dataclass(frozen=True)
 class RankStep:
-    """One rank's part in a step for a tensor of logical `shape`."""
+    """A rank's part in a step for a tensor of logical `shape`."""
 
     step: Step
     shape: tuple[int, ...]
@@ -69,7 +69,7 @@ class RankStep:
 
 
 def emit_step(ops: Builder, x: Value, place: RankStep) -> Value:
-    """This rank's piece after the step, from `x`, the piece before it."""
+    """The piece of the rank after the step, from `x`, the piece before the step."""
     if place.step.kind in JOINED:
         return emit_joined_step(ops, [x], [place])[0]
     return x if len(place.members) == 1 else _RULES[place.step.kind](ops, x, place)

@@ -26,7 +26,7 @@ def moves(graph: Graph, choice: Choice) -> Iterator[tuple[Tensor, NdSbp, NdSbp]]
 
 @dataclass(frozen=True)
 class Machine:
-    """One device and its links.
+    """A device and its links.
 
     `bandwidth` is in GB/s received, `latency` in microseconds for each collective, `compute` in giga multiply-adds
     per second, `memory` in gigabytes (0: no limit).

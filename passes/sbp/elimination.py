@@ -2,9 +2,9 @@
 
 A node with at most two neighbours is replaced by a table between them: for each pair of their signatures, the cost of
 the node's best signature. The elimination is exact, and removes chains, branches and ladders (forward next to
-backward) entirely. Where every node has more neighbours, the one with most is held at its present signature. A tensor
-that several nodes want in one layout is transferred once, which tables of two nodes cannot express: each use pays the
-whole cost or a share, and further passes count only the transfers that the last pass did not make.
+backward) entirely. If every node has more neighbours, the node with most neighbours is held at its present signature.
+A tensor that several nodes want in one layout is transferred once, which tables of two nodes cannot express: each use
+pays the whole cost or a share, and further passes count only the transfers that the last pass did not make.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def _numbered(layouts: list[NdSbp]) -> tuple[list[NdSbp], list[int]]:
 
 
 class _Elimination:
-    """One pass over a graph."""
+    """A sweep over a graph."""
 
     def __init__(self, graph: Graph, tables: _Tables, known: Choice, shares: Shares) -> None:
         self.nodes = graph.nodes

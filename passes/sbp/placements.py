@@ -31,7 +31,7 @@ def assign_placements(function: Function, submeshes: Submeshes, registry: Regist
 
 
 class _Assignment:
-    """One function; `places` has the placements of the values so far, `brought` casts to others."""
+    """A function; `places` has the placements of the values so far, `brought` casts to others."""
 
     def __init__(self, function: Function, submeshes: Submeshes, registry: Registry) -> None:
         self.function, self.submeshes, self.registry = function, submeshes, registry

@@ -36,7 +36,7 @@ table { border-collapse: collapse; margin: 12px 0 } td, th { padding: 2px 14px 2
 
 @dataclass(frozen=True)
 class Drawing:
-    """One function with its choice, and the position of each node: column and level."""
+    """A function with its choice, and the position of each node: column and level."""
 
     name: str
     graph: Graph

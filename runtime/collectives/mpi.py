@@ -183,7 +183,7 @@ class MpiWorld(World):
         return self._transports[key]
 
     def run(self, tasks: Sequence[Callable[[], T]]) -> list[T]:
-        """Runs the task of this rank. If it fails on this rank alone, the watchdog ends the ranks that wait."""
+        """Runs the task of this rank. If the task fails on this rank alone, the watchdog ends the ranks that wait."""
         try:
             return [task() for task in tasks]
         except BaseException:

@@ -124,7 +124,7 @@ def _all_reduce(transport: Transport, attrs: Attrs, sources: Sequence[Array], ta
 
 
 def _reduced(transport: Transport, how: str, flats: Sequence[Array], into: Sequence[Array]) -> Phases:
-    """One all-reduce (sum or maximum) of flat arrays."""
+    """An all-reduce (sum or maximum) of flat arrays."""
     terms = _terms(transport, packed(transport, flats, flats[0] if len(flats) == 1 else None))
     total = _total(transport, into, terms.dtype)
     yield

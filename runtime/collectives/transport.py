@@ -26,7 +26,7 @@ ORDER = "all ranks have to make the same calls, of the same types and layouts, i
 OWN_PACKAGES = __name__.partition(".")[0], "contextlib"
 #: Packing buffers are multiples of this many bytes.
 ALIGNMENT = 256
-#: One side of an exchange: the members, and the arrays sent to them or received from them.
+#: A side of an exchange: the members, and the arrays sent to them or received from them.
 Messages = Sequence[tuple[int, Array]]
 
 

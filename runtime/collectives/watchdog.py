@@ -3,9 +3,10 @@
     python -m oneflow.runtime.collectives.watchdog FOLDER ROWS SECONDS
 
 A rank that waits inside a collective cannot watch the others, and launchers kill ranks before they can report an
-error. So the watchdog is a process of its own, outside the process groups of the ranks. It sleeps until a rank ends
-or has waited for too long, and it ends with the last rank. A launcher whose output is a file keeps its own file
-offset and overwrites what other processes append; in that case the message is written after the launcher has ended.
+error. The watchdog is therefore a process of its own, outside the process groups of the ranks. The watchdog sleeps
+until a rank ends or has waited for too long, and ends with the last rank. A launcher whose output is a file keeps its
+own file offset and overwrites what other processes append; in that case the message is written after the launcher has
+ended.
 """
 
 from __future__ import annotations

@@ -37,7 +37,8 @@ class Owner:
 
 
 class Memory(Owner):
-    """Device memory of this package. It is freed with its last array, after the work of all streams that used it.
+    """Device memory of this package. The memory is freed with its last array, after the work of all streams that used
+    it.
 
     With a `pool`, the memory comes from the pool and goes back there. `is_recyclable` memory, such as that of
     results, is cached by the stream instead of freed.
@@ -204,7 +205,7 @@ class CudaArray(DeviceArray):
             driver.copy(self.address, other.address, self.nbytes, self.stream.handle)
 
     def to(self, device: driver.Device) -> CudaArray:
-        """This array if it is on `device`, otherwise a copy on `device`."""
+        """The array itself if the array is on `device`, otherwise a copy on `device`."""
         return self if device is self.device else CudaArray.of(self.numpy(), device)
 
     @property

@@ -1,8 +1,8 @@
 """Worker processes that compile kernels in parallel, each with its own interpreter lock.
 
 Triton's first stage is Python, which the threads of one process run one at a time, as they do the passes that lower a
-program. The workers of a program start together with its passes. They are forks of one process, which imports Triton
-once for all of them.
+program. The workers of a program start together with its passes. The workers are forks of one process, which imports
+Triton once for all of them.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from oneflow.lowering.triton.source import GLUON, Source
 from oneflow.runtime import native
 from oneflow.runtime.cuda.compiler import FIRST, Binary, CompileError, compile_source
 
-#: The program of the parent process of the workers. Its arguments are `sys.path` as JSON, the architecture, and the
-#: file numbers of the connections. `-P` keeps the current folder out of `sys.path`.
+#: The program of the parent process of the workers. The arguments of the program are `sys.path` as JSON, the
+#: architecture, and the file numbers of the connections. `-P` keeps the current folder out of `sys.path`.
 WORKER_MAIN = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]);"
     "import oneflow.runtime.cuda.compile_workers as workers; workers.serve()"
 )
-#: There is one worker for this many operations of a program. With fewer workers than the minimum, threads of this
+#: The number of operations of a program for each worker. With fewer workers than the minimum, threads of this
 #: process compile: a few kernels take no longer than another import of Triton.
 OPERATIONS_PER_WORKER, MIN_WORKERS = 32, 4
 
@@ -86,7 +86,7 @@ class CompileWorkers:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stops the workers. What they still compile was announced early and is not needed."""
+        """Stops the workers. Kernels that the workers still compile were announced early and are not needed."""
         self.cancel_except(())
         if self._pool is not None:
             self._pool.shutdown()

@@ -77,7 +77,7 @@ class DirectExecution(Recorder):
         return copied[0].item()
 
     def host(self, number: int, inputs: Sequence[tuple[int, int]], results: Sequence[tuple[int, int]]) -> None:
-        """An external kernel. If it runs on the host, operands are copied to the host and results back.
+        """Runs an external kernel. If the kernel runs on the host, operands are copied to the host and results back.
 
         Raises:
             KernelError: the kernel fails.

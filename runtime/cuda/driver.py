@@ -26,7 +26,7 @@ NOT_READY = 600
 
 
 class CudaError(RuntimeError):
-    """There is no device, or a driver call failed."""
+    """The error of a missing device, or of a driver call that failed."""
 
 
 class OutOfMemoryError(CudaError, MemoryError):
@@ -94,7 +94,7 @@ def device_count() -> int:
 
 @dataclass(frozen=True, eq=False)
 class Device:
-    """A device. Its primary context is shared with the other libraries of the process."""
+    """A device. The primary context of the device is shared with the other libraries of the process."""
 
     number: int
     handle: Any

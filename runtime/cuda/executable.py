@@ -1,7 +1,7 @@
 """Programs on a CUDA device: `compile_cuda(module, entry)` returns an executable that is called with arrays.
 
-The plan of the `triton` stage is recorded once for each set of sizes (`script`). Its steps run on the current stream,
-from the second run on as CUDA graphs (`steps`).
+The plan of the `triton` stage is recorded once for each set of sizes (`script`). The steps of the recorded script run
+on the current stream, from the second run on as CUDA graphs (`steps`).
 """
 
 from __future__ import annotations

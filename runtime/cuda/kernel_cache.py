@@ -82,7 +82,7 @@ def compile_for_arch(
 ) -> tuple[Program, dict[str, Binary]]:
     """A program with the kernels specialized for an architecture, and the binaries of these by name.
 
-    Gluon is not a stable interface. Where Triton refuses a specialized kernel, the plain form is compiled, with a
+    Gluon is not a stable interface. If Triton refuses a specialized kernel, the plain form is compiled, with a
     warning.
 
     Raises:

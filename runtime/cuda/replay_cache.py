@@ -1,6 +1,6 @@
 """The replay cache: the data of the last run that an executable on a device keeps.
 
-Most arguments of a training step (parameters, optimizer states) are the same arrays in every run. Where the same
+Most arguments of a training step (parameters, optimizer states) are the same arrays in every run. If the same
 objects are passed again, their addresses are known and checks are skipped. Other arguments are checked, and results
 get memory.
 """

@@ -2,10 +2,10 @@
 
     script = record(program, sizes, scratch)
 
-A plan that does not read from the device issues the same commands at every call with the same sizes. Such a plan runs
-once, on a `Recorder` that returns symbolic addresses: the number of a region in the high bits, the offset in the
-region in the low bits. Region 0 is absolute: memory that has an address already. `Script.after` has the dependencies
-between commands.
+A plan that does not read from the device issues the same commands at every call with the same sizes. A plan without
+data-dependent commands runs once, on a `Recorder` that returns symbolic addresses: the number of a region in the high
+bits, the offset in the region in the low bits. Region 0 is absolute: memory that has an address already.
+`Script.after` has the dependencies between commands.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ class Recorder:
         return self.region_address("workspace") + offset
 
     def part(self, address: int, offset: int) -> int:
-        """A part of memory. Its size is not noted: accesses extend to the end of the region.
+        """A part of memory. The size of the part is not noted: accesses extend to the end of the region.
 
         The size of an earlier temporary that started at the same address is forgotten.
         """
@@ -265,7 +265,7 @@ class Recorder:
         return address
 
     def add(self, command: Command) -> None:
-        """Appends a command. Its accesses are noted now, since later temporaries may reuse the memory."""
+        """Appends a command. The accesses of the command are noted now, since later temporaries may reuse the memory."""
         self.commands.append(command)
         self.accessed.append(accesses(command, self.extents))
 

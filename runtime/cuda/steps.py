@@ -385,7 +385,8 @@ class Steps:
         if numbers & self.captured_steps:
             return self._replace_oldest(bases)
         # The updated instance goes to the end of the list, so that of equally near ones the one updated longest ago
-        # is next. It is not in the list during the update: after a failed update it would use memory of two runs.
+        # is next. The instance is not in the list during the update: after a failed update the instance would use
+        # memory of two runs.
         self.instances = [m for m in self.instances if m is not instance]
         instance.bases, self.current_bases = bases, None
         for number in sorted(numbers):

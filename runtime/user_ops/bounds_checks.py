@@ -1,7 +1,7 @@
 """Bounds checks of users' kernels (debug mode): a kernel runs on copies of its memory with red zones on either side.
 
-A kernel that writes out of bounds or to an operand, or that does not write all of a result, is an error. This module
-checks kernels in C; the SDK checks those of libraries.
+A kernel that writes out of bounds or to an operand, or that does not write all of a result, is an error. The module
+checks kernels in C; the SDK checks kernels of libraries.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from oneflow.runtime.user_ops.rules import LibraryRules
 
 @dataclass
 class _Session:
-    """One call into C++, with the values that C++ refers to by number."""
+    """A call into C++, with the values that C++ refers to by number."""
 
     ops: Builder
     values: list[Value] = field(default_factory=list)

@@ -1,7 +1,7 @@
 """Rules written for static sizes, applied to calls with dynamic sizes.
 
-C++ functions see numbers only. A rule therefore runs with several numbers in place of the dynamic sizes. What all
-runs agree on holds; differing numbers are dynamic. Numbers that the operator refuses are skipped.
+C++ functions see numbers only. A rule therefore runs with several numbers in place of the dynamic sizes. Results on
+which all runs agree hold; differing numbers are dynamic. Numbers that the operator refuses are skipped.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ def test_mutated_files(tmp_path: Path) -> None:
     assert "40 cases, 0 faults of 0 kinds" in done.stdout
 
 
-def test_night(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fuzzing_night_shares_cases_and_seeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every fuzzer gets its share of the cases and the seed; a fault of one is a fault of the night."""
     monkeypatch.syspath_prepend(str(FUZZ))
     nightly = importlib.import_module("nightly")

@@ -40,7 +40,7 @@ def test_jobs_run_side_by_side_and_say_how_they_ended(session, tmp_path):
     assert (tmp_path / "out" / "summary.txt").read_text().count("status") == 3
 
 
-def test_time_that_runs_out(session, tmp_path):
+def test_expired_stages_are_reported(session, tmp_path):
     slow = python(session, "slow", "import time; print('half', flush=True); time.sleep(600)")
     later = session.Stage([python(session, "later", "print('whole')")])
     outcomes = session.run_all([session.Stage([slow], 0.1), later], 60.0, tmp_path)

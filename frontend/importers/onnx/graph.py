@@ -29,7 +29,7 @@ class Reference:
 
 @dataclass(frozen=True)
 class Node:
-    """One operator or call of a function; "" is the name of an operand or result that is left out."""
+    """An operator or call of a function; "" is the name of an operand or result that is left out."""
 
     name: str
     op: str

@@ -170,7 +170,7 @@ class OnnxProgram(Module):
         return compile_function(model, device=self._device)
 
     def specs(self, shapes: Mapping[str, Sequence[int | None]] | None = None) -> list[TensorSpec]:
-        """What a trace takes for the inputs: the types that the model says, or other sizes by name.
+        """The specs of the inputs for a trace: the types that the model states, or other sizes by name.
 
         Raises:
             OnnxError: a type or a rank is open.
@@ -288,7 +288,7 @@ def _written(of: Input) -> str:
 
 
 def _spec(of: Input, shape: Sequence[int | None] | None) -> TensorSpec:
-    """What a trace takes for an input.
+    """The spec of an input for a trace.
 
     Raises:
         OnnxError: its type or its rank is open.

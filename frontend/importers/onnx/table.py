@@ -23,7 +23,7 @@ DOMAINS = {"ai.onnx": ""}
 
 @dataclass(frozen=True)
 class Builder:
-    """One row: a function, and how its parameters are passed.
+    """A row: a function, and how its parameters are passed.
 
     Attributes:
         operands: the names of parameters by position.

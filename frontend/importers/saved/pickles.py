@@ -1,8 +1,8 @@
 """Pickled objects of OneFlow's `save`, read without running anything that is in the file.
 
-A pickle names classes and functions that its reader calls. Here each name refers to a class of this module that
-stores its arguments; other names are refused. The stored arguments are then converted to tensors, modules and plain
-values.
+A pickle names classes and functions that its reader calls. In this reader each name refers to a class of this module
+that stores its arguments; other names are refused. The stored arguments are then converted to tensors, modules and
+plain values.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ from oneflow.frontend.importers.torch.updates import counterpart, updated_values
 _CHECKS = re.compile(r"_assert_|sym_constrain_range|_functional_assert|assert_async")
 #: Arguments that say where and how a tensor lies in memory.
 _IN_MEMORY = frozenset(("layout", "device", "pin_memory", "memory_format", "non_blocking"))
-#: What builders raise on arguments that they do not take.
+#: The errors that builders raise on unsupported arguments.
 _REFUSALS = (OneFlowError, TypeError, ValueError, IndexError, KeyError, OverflowError, NotImplementedError)
 #: A frame in the text of a stack.
 _PLACE = re.compile(r'File "(.+)", line (\d+)')
@@ -216,7 +216,7 @@ def _read(argument: Any, values: dict[fx.Node, Any]) -> Any:
 
 
 def _results(meta: Any, sizes: Sizes) -> Any:
-    """What PyTorch says of the results: of a tensor its sizes and element type."""
+    """PyTorch's description of the results: sizes and element types of tensors."""
     if isinstance(meta, (list, tuple)):
         return [_results(x, sizes) for x in meta]
     if not isinstance(meta, torch.Tensor):

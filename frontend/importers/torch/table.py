@@ -1,8 +1,8 @@
 """The table of operators: the builder of each ATen overload.
 
 A builder has the parameters of the overload, with tensors of this library in place of PyTorch's; a builder may be one
-of `flow`'s functions. Its keyword parameter `out`, if it has one, receives PyTorch's description of the results: a
-`Result`, or a list. A result is converted to the element type that PyTorch gives it.
+of `flow`'s functions. The keyword parameter `out` of a builder, if there is one, receives PyTorch's description of
+the results: a `Result`, or a list. A result is converted to the element type that PyTorch gives it.
 """
 
 from __future__ import annotations

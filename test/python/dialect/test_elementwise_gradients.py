@@ -91,7 +91,7 @@ def test_large_operands_give_no_nan(name, attrs, dtype):
 
 
 @pytest.mark.parametrize("chosen,slopes", [(True, (2.0, 0.0)), (False, (0.0, 2.0))])
-def test_where_masks_what_it_did_not_take(chosen, slopes):
+def test_where_gives_zero_gradient_to_the_unselected_operand(chosen, slopes):
     record = REGISTRY["where"]
     inputs = {"condition": np.array([chosen]), "x": np.array([nan]), "y": np.array([inf])}
     got = gradient_arrays(Call(record, inputs, {}), [np.array([2.0])])

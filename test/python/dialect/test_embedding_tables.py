@@ -55,7 +55,7 @@ def test_rows_follow_from_id_and_seed_alone():
     assert (rows_of({"type": "uniform", "low": 0, "high": 1}, np.asarray([3]), seed=6) != other).all()
 
 
-def test_bounds_that_nothing_falls_between():
+def test_empty_bounds_of_truncated_normal_are_refused():
     with pytest.raises(ValueError, match="expected bounds that a normal number falls between"):
         rows_of({"type": "trunc_normal", "mean": 0, "std": 1e-9, "a": 1, "b": 2})
 
@@ -74,7 +74,7 @@ def test_states_lie_behind_the_embedding():
         ('{"column_dims": [6], "tables": []}', "4"),
     ],
 )  # fmt: skip
-def test_what_is_no_table_is_refused(tables, states):
+def test_invalid_tables_are_refused(tables, states):
     with pytest.raises(ValueError, match=r"^expected"):
         read_initializers(tables, states, 6, 6)
 

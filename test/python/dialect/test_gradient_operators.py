@@ -43,7 +43,7 @@ def gradients(slot, sample, number):
 
 
 @pytest.mark.parametrize("name", sorted(FIRST))
-def test_one_cotangent(name):
+def test_gradients_for_the_cotangent_of_each_result_alone(name):
     sample = FIRST[name]
     results = run_reference(make_case(sample, float64, REGISTRY))
     for number, result in enumerate(results):

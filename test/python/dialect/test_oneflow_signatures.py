@@ -240,7 +240,7 @@ def test_deviations_are_of_operators_that_are_here():
         ("f(x, y?, b: bool = False) -> z", {"-a", "+b"}),
     ],
 )
-def test_what_differs_is_found(here, found):
+def test_differing_signatures_are_reported(here, found):
     assert differences(parse_signature(here), parse_signature("f(x, y?, a: int32 = 1) -> z")) == found
 
 

@@ -34,7 +34,7 @@ def test_meaning(sample, dtype):
 
 
 @pytest.mark.parametrize("sample,dtype", EDGED)
-def test_edges(sample, dtype):
+def test_references_at_nan_and_infinities(sample, dtype):
     checks.check_edges(sample, dtype)
 
 

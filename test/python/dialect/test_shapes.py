@@ -102,7 +102,7 @@ def test_paired_axes_are_cut_alike(case, data):
         ((1, 5), (5, 1), [(1, 0)]),
     ],
 )
-def test_pairs(source, target, pairs):
+def test_pairs_of_axes_of_a_reshape(source, target, pairs):
     assert paired_axes(source, target) == pairs
 
 

@@ -63,7 +63,7 @@ def nested(before: str, after: str, depth: int) -> str:
         ("#types = [f32]\n" + GENERIC.format("#types"), "got #types"),
     ],
 )
-def test_refused(text: str, message: str) -> None:
+def test_invalid_text_is_refused(text: str, message: str) -> None:
     with pytest.raises(ProgramError) as caught:
         read_module(text, create_context())
     assert message in str(caught.value)
@@ -83,6 +83,6 @@ def test_refused(text: str, message: str) -> None:
         GENERIC_FORM,
     ],
 )
-def test_taken(text: str) -> None:
+def test_valid_text_is_parsed(text: str) -> None:
     """Strings with brackets and escapes, comments, comparisons, and the deepest and largest valid texts."""
     read_module(text, create_context())

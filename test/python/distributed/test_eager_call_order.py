@@ -17,7 +17,7 @@ WISHES = {
 
 
 @pytest.mark.parametrize("case", WISHES)
-def test_another_order_is_one_message(case: str) -> None:
+def test_different_call_orders_end_with_one_message(case: str) -> None:
     with job.start("order_cases.py", 3, case) as ranks:
         output, errors = ranks.communicate(timeout=120)
     one, other = WISHES[case]

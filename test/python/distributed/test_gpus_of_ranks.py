@@ -38,7 +38,7 @@ def has_two_gpus() -> bool:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: "-".join(map(str, c)))
-def test_ranks_of_host_memory(case: tuple) -> None:
+def test_collectives_on_host_memory(case: tuple) -> None:
     count, *what = case
     assert job.run("gpu_cases.py", count, "host", *what).count("is done") == count
 
@@ -46,7 +46,7 @@ def test_ranks_of_host_memory(case: tuple) -> None:
 @pytest.mark.gpu
 @pytest.mark.skipif(not has_two_gpus(), reason="needs two GPUs")
 @pytest.mark.parametrize("what", ["boxing", "training", "largest", "precision", "stages", "graphs", "moving"])
-def test_two_gpus(what: str) -> None:
+def test_collectives_on_two_gpus(what: str) -> None:
     assert job.run("gpu_cases.py", 2, "gpu", what, NCCL_NVLS_ENABLE="0").count("is done") == 2
 
 
@@ -72,12 +72,12 @@ def test_a_rank_that_dies_ends_one_that_waits_for_its_gpu() -> None:
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not has_two_gpus(), reason="needs two GPUs")
-def test_what_two_gpus_are_measured_by() -> None:
+def test_benchmark_on_two_gpus() -> None:
     done = command(str(BENCHMARK), "--groups", "reduce,mlp")
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_what_two_gpus_are_measured_by_on_host_memory() -> None:
+def test_benchmark_on_host_memory() -> None:
     done = command(str(BENCHMARK), "--groups", "reduce", "--host")
     assert done.returncode == 0 and "| 256 bytes |" in done.stdout, done.stdout + done.stderr
 
@@ -132,7 +132,7 @@ def test_nccl_is_looked_for_in_packages_and_then_in_the_system(
     assert os.environ[nccl.REGISTER] == "0"
 
 
-def test_what_nccl_says_is_part_of_the_message() -> None:
+def test_errors_contain_the_message_of_nccl() -> None:
     with host_cuda() as cuda, host_nccl(cuda):
         name, made = nccl.UniqueId(), nccl.POINTER()
         nccl.call("ncclGetUniqueId", ctypes.byref(name))

@@ -134,7 +134,7 @@ def test_global_tensors_with_numbers_and_replicated_tensors() -> None:
     np.testing.assert_array_equal(global_x[1:, 0].numpy(), x[1:, 0] + 1)
 
 
-def test_what_a_function_updates_stays_where_it_is() -> None:
+def test_updated_tensors_keep_their_placement() -> None:
     pair = flow.placement("cpu", [0, 1])
     w = flow.tensor(np.arange(6.0)).to_global(pair, S(0))
     array, pieces = w.handle.handle, dict(w.handle.handle.pieces)

@@ -32,7 +32,7 @@ FILES = {
 }
 
 
-def test_kinds_of_files(tmp_path, capsys):
+def test_file_types_are_classified(tmp_path, capsys):
     """A file of each kind, under a name that does not tell."""
     folder = folder_of("magika")
     for kind, data in FILES.items():
@@ -79,7 +79,7 @@ def test_speech_is_found(tmp_path, capsys):
     np.testing.assert_allclose(ours, theirs, 1e-4, 1e-5)
 
 
-def test_other_recordings_are_refused(tmp_path):
+def test_recordings_of_another_format_are_refused(tmp_path):
     """The error names the inputs of the model."""
     path = tmp_path / "recording.wav"
     with wave.open(str(path), "wb") as file:

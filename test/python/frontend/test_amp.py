@@ -180,7 +180,7 @@ def test_modules_that_are_computed_again():
         options.set_stage(0)
 
 
-def test_numbers_of_types():
+def test_finfo_and_iinfo():
     assert (flow.finfo(flow.float16).max, flow.finfo().bits, flow.iinfo(flow.int8).min) == (65504.0, 32, -128)
     assert repr(flow.iinfo(flow.int8)) == "iinfo(min=-128, max=127, dtype=oneflow.int8, bits=8)"
     assert flow.finfo(flow.bfloat16).eps == 2.0**-7

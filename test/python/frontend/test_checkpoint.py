@@ -49,11 +49,11 @@ def test_training_is_resumed(tmp_path):
     assert flat(**second)[1] == flat(**first)[1]
 
 
-def test_no_file_to_load(tmp_path):
+def test_missing_files_are_errors(tmp_path):
     assert flow.Checkpoint(tmp_path / "run.safetensors", **parts(0)).load() is None
 
 
-def test_what_is_no_checkpoint_is_refused(tmp_path):
+def test_invalid_checkpoints_are_refused(tmp_path):
     path, made = tmp_path / "run.safetensors", parts(0)
     with pytest.raises(TypeError, match="expected step to have state_dict and load_state_dict, got int"):
         flow.Checkpoint(path, step=3)

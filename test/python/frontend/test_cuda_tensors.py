@@ -22,7 +22,7 @@ def floats(*shape, seed=5):
     return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
 
 
-def test_there_and_back():
+def test_copies_between_host_and_device():
     x = flow.tensor(floats(3, 4))
     there = x.to("cuda")
     assert there.device == "cuda:0" and there.device.type == "cuda" and there.is_cuda and x.device == "cpu"

@@ -77,7 +77,7 @@ def test_masks_that_do_not_fit():
 
 
 @pytest.mark.parametrize("condition", [np.array([1, 0]), np.array([True, False])])
-def test_where_of_a_condition(condition):
+def test_where_with_a_condition_alone(condition):
     x, y = np.float32([1, 2]), np.float32([3, 4])
     assert flow.tensor(condition).where(flow.tensor(x), flow.tensor(y)).tolist() == [1.0, 4.0]
     assert flow.compile(lambda c, x, y: c.where(x, y))(condition, x, y).tolist() == [1.0, 4.0]
@@ -85,7 +85,7 @@ def test_where_of_a_condition(condition):
 
 
 @pytest.mark.parametrize(("x", "first"), [([1.0, 2.0], [1.0, 0.0]), ([1, 2], [True, False])])
-def test_where_of_what_is_no_condition(x, first):
+def test_where_with_an_invalid_condition(x, first):
     """A tensor of integers may be the condition, and may be `x` in PyTorch's form."""
     with pytest.raises(flow.OneFlowError, match=r"condition.where\(x, y\).*is flow.where\(condition, x, y\)"):
         flow.tensor(x).where(flow.tensor(first), 0)

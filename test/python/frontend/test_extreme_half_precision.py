@@ -93,7 +93,7 @@ def check(kind, name, got):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_in_eager_mode(name, kind):
+def test_extreme_values_in_eager_mode(name, kind):
     x = flow.tensor(given(kind)[1]).to(getattr(flow, kind.split()[0]))
     check(kind, name, FUNCTIONS[name](flow, x))
 
@@ -149,7 +149,7 @@ def test_what_an_overflow_gives_is_what_pytorch_gives(name, dtype):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_on_a_device(kind, tmp_path, monkeypatch):
+def test_extreme_values_on_a_device(kind, tmp_path, monkeypatch):
     """All functions in one program of kernels, which Triton's interpreter runs."""
     monkeypatch.setenv("ONEFLOW_CACHE_DIR", str(tmp_path))
     with host_cuda():

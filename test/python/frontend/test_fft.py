@@ -47,7 +47,7 @@ def test_gradients_are_adjoints(name):
 
 
 @pytest.mark.parametrize("size", [1, 2, 7, 12, 31])
-def test_any_length(size):
+def test_transforms_of_any_length(size):
     x = COMPLEX.ravel()[:size].astype(np.complex64)
     turn = np.exp(-2j * np.pi * np.outer(np.arange(size), np.arange(size)) / size)
     np.testing.assert_allclose(flow.fft.fft(x).numpy(), turn @ x, 1e-5, 1e-5)
@@ -82,7 +82,7 @@ def test_integers_become_floats():
         (lambda x: flow.stft(x[0, 0], 4, window=flow.ones(3)), "expected a window of win_length 4"),
     ],
 )
-def test_what_is_refused(call, message):
+def test_refused_transforms(call, message):
     with pytest.raises(flow.OneFlowError, match=message):
         call(flow.tensor(REALS))
 

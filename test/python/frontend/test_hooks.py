@@ -112,7 +112,7 @@ def test_results_without_gradients_are_none_if_asked():
     assert x.grad.tolist() == [2]
 
 
-def test_refusals():
+def test_refused_hooks():
     with pytest.raises(TypeError, match="expected a function to call as a hook, got 3"):
         flow.tensor([1.0], requires_grad=True).register_hook(3)
     with pytest.raises(RuntimeError, match="a tensor that requires grad to hang a hook on, got tensor<1xf32>"):

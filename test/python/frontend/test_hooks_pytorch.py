@@ -234,7 +234,7 @@ def backward_twice(m, nn, log):
 
 @pytest.mark.filterwarnings("ignore:Full backward hook is firing")
 @pytest.mark.parametrize("fn", SCENARIOS, ids=lambda fn: fn.__name__)
-def test_hooks(fn):
+def test_hook_scenarios_equal_pytorch(fn):
     want, got = [], []
     fn(torch, torch.nn, want)
     fn(flow, nn, got)

@@ -131,11 +131,11 @@ def run(program):
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_programs(name):
+def test_pytorch_programs_run(name):
     run("import oneflow.mock_torch\noneflow.mock_torch.enable()\n" + textwrap.dedent(PROGRAMS[name]))
 
 
-def test_what_is_enabled_and_disabled():
+def test_enable_and_disable_mock_torch():
     run(
         textwrap.dedent("""
         import sys, types

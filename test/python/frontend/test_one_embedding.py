@@ -127,7 +127,7 @@ def test_snapshots(tmp_path):
     np.testing.assert_array_equal(rows(embedding, [9, 1]), np.full((2, 4), 7))
 
 
-def test_what_is_refused():
+def test_refused_embedding_tables():
     embedding, ids = module("refused"), flow.tensor(IDS)
     with pytest.raises(ValueError, match="expected ids of type"):
         embedding(flow.tensor(IDS.astype(np.int32)))

@@ -52,7 +52,7 @@ def at_line_of(caught, text):
         (lambda op: flow.TensorDesc((2,), "f32"), r"expected sizes from 0 on, or None, and an element type"),
     ],
 )
-def test_types(rule, message):
+def test_type_slots(rule, message):
     with refused("types", message):
         defined(types=rule)(X)
 
@@ -83,7 +83,7 @@ def test_sizes_of_numpy_are_sizes():
         ),
     ],
 )
-def test_gradients(rule, message):
+def test_gradient_slots(rule, message):
     function, leaf = defined(grad=rule), flow.tensor(X, requires_grad=True)
     with refused("grad", message) as caught:
         function(leaf).sum().backward()
@@ -115,7 +115,7 @@ def test_gradients_of_a_repeated_operand():
         ),
     ],
 )
-def test_decompositions(rule, message):
+def test_decompose_slots(rule, message):
     with refused("decompose", message):
         defined(decompose=rule)(X)
 
@@ -132,7 +132,7 @@ def test_decompositions(rule, message):
     ],
 )
 @pytest.mark.parametrize("run", MODES, ids=["eager", "compiled"])
-def test_computations(rule, message, run):
+def test_compute_slots(rule, message, run):
     function = defined(compute=rule)
     with refused("compute", message) as caught:
         run(function)
@@ -170,7 +170,7 @@ def test_scalar_bodies(body, message):
 
 
 @pytest.mark.parametrize("given", [3, [3], lambda op: [flow.TensorDesc], Factors("a, b -> a")])
-def test_signatures(given):
+def test_signature_slots(given):
     with pytest.raises((SignatureError, ValueError), match="sbp"):
         record = flow.operator(f"tslip_{next(NUMBERS)}(x) -> y", registry=Registry())(
             type("Slip", (), {"types": "x", "kernel": KERNEL, "sbp": given})

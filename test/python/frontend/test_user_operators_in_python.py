@@ -159,7 +159,7 @@ def test_the_checks_find_mistakes(what):
         flow.testing.check_op(name, [Sample(name, [t(4, 6)], dtypes=FLOATS)])
 
 
-def test_a_wrong_sbp_is_found():
+def test_the_checks_detect_a_wrong_sbp():
     with pytest.raises(AssertionError, match=r"tp_row_max.*S\(1\)"):
         check_op("tp_row_max", [Sample("tp_row_max", [t(4, 6)])])
 

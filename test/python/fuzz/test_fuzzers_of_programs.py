@@ -31,17 +31,17 @@ def run(fuzzer):
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_programs():
+def test_random_programs_agree():
     run(importlib.import_module("programs").Programs())
 
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="PyTorch is not installed")
-def test_programs_of_pytorch():
+def test_random_pytorch_programs_agree():
     run(importlib.import_module("torch_programs").TorchPrograms())
 
 
-def test_a_wrong_result_is_found(monkeypatch):
+def test_the_fuzzer_detects_wrong_results(monkeypatch):
     """A difference beyond the propagated rounding, or NaN in place of a number, is a fault of the operator."""
     programs, parts = importlib.import_module("programs"), importlib.import_module("program")
     program = parts.Program({"x": parts.Input((2,), "float32")}, (parts.Step("exp", ("x",), {}, ("y",)),), ("y",))
@@ -52,7 +52,7 @@ def test_a_wrong_result_is_found(monkeypatch):
         assert fault is not None and fault.startswith("cpu: exp: 2 of 2 elements differ"), fault
 
 
-def test_a_case_is_shrunk(monkeypatch):
+def test_the_fuzzer_shrinks_cases(monkeypatch):
     """A program of four calls shrinks to the single wrong call."""
     programs, parts = importlib.import_module("programs"), importlib.import_module("program")
     names = {"tanh": "xa", "relu": "ab", "exp": "bc", "negative": "cd"}

@@ -46,7 +46,7 @@ def from_mlir_f32() -> object:
     st.lists(st.one_of(st.none(), st.integers(0, 5)), min_size=2, max_size=2),
     st.lists(st.tuples(st.sampled_from(UNARY), st.booleans()), min_size=1, max_size=6),
 )
-def test_chains(shape: list[int | None], chain: list[tuple[str, bool]]) -> None:
+def test_types_of_generated_chains(shape: list[int | None], chain: list[tuple[str, bool]]) -> None:
     """Whatever types a program leaves open, the same types come out, the second run changes nothing."""
     operators, loosen = [name for name, _ in chain], [loose for _, loose in chain]
     texts = []
@@ -74,7 +74,7 @@ def function(name: str, call: str, taken: str = "tensor<*xf32>") -> str:
     }}"""
 
 
-def test_deep_calls() -> None:
+def test_types_through_deep_calls() -> None:
     """Types go through a long chain of calls, whichever way the functions stand."""
     depth = 60
     functions = [function(f"private @f{i}", f"call @f{i + 1}(%x)") for i in range(depth)]

@@ -26,7 +26,7 @@ def test_law_names_are_distinct() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(law_names(REGISTRY)))
-def test_law(name: str) -> None:
+def test_law_keeps_values(name: str) -> None:
     """The law holds bit for bit, zeros of both signs and NaN included."""
     before, after = (read_module(TABLE, CONTEXT) for _ in range(2))
     assert name in functions(before), f"law {name} has no function in law_table.mlir"

@@ -115,7 +115,7 @@ def test_flags_nest_where_mlir_wants_a_function(context: ir.Context) -> None:
         ("builtin.module(oneflow-infer-types{keep-public=1 keep-public=0})", "given twice"),
     ],
 )
-def test_bad_text(text: str, message: str, context: ir.Context) -> None:
+def test_malformed_pipelines_are_refused(text: str, message: str, context: ir.Context) -> None:
     """Each error states the fault of the text."""
     with pytest.raises(PipelineError, match=re.escape(message)):
         Pipeline.parse(text, context)
@@ -144,7 +144,9 @@ def test_options_of_a_pass() -> None:
     ],
 )
 @pytest.mark.parametrize("singly", [False, True])
-def test_failure(how: str, message: str, singly: bool, context: ir.Context, tmp_path: Path) -> None:
+def test_failing_pass_is_reproduced(
+    how: str, message: str, singly: bool, context: ir.Context, tmp_path: Path
+) -> None:
     """The message names the failing pass and the reproducing command; the program before the pass is written."""
     pipeline = Pipeline.parse(f"builtin.module(oneflow-infer-types,cse,test-spoil{{how={how}}},cse)", context)
     seen: list[str] = []
@@ -235,7 +237,7 @@ def test_garbage_is_collected_after_passes_of_several_threads(context: ir.Contex
     assert gc.isenabled()
 
 
-def test_watching(context: ir.Context) -> None:
+def test_ir_printing_and_timing(context: ir.Context) -> None:
     """The program is printed around the named passes, and each pass is timed."""
     stream = io.StringIO()
     watch = Watch(before=frozenset({"cse"}), after=frozenset({"oneflow-infer-types"}), timing=True, stream=stream)

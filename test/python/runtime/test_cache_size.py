@@ -77,7 +77,7 @@ def test_a_limit_of_0_disables_the_cache(folder: Path, monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     ("text", "size"), [("0", 0), (7, 7), ("500M", 500 * 2**20), ("2g", 2**31), ("1.5 KiB", 1536), ("3TB", 3 * 2**40)]
 )
-def test_sizes(text: int | str, size: int) -> None:
+def test_sizes_with_units_are_parsed(text: int | str, size: int) -> None:
     """Numbers of bytes, with a unit or without."""
     assert cache.parse_size(text) == size
 

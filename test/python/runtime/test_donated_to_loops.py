@@ -90,7 +90,7 @@ def test_values_are_those_of_eager_mode(function, device):
 
 
 @pytest.mark.parametrize("function", ALONE, ids=lambda f: f.__name__)
-def test_nothing_is_copied(function, device):
+def test_donated_loops_copy_nothing(function, device):
     w = flow.tensor(table()).to(device)
     run = flow.compile(lambda rows: function(w, rows))
     run(flow.tensor(ROWS).to(device))

@@ -395,7 +395,7 @@ def test_an_entry_under_another_key_does_not_count(folder):
     assert cache.find("b" * 40) is None
 
 
-def test_what_a_pass_breaks_is_refused(monkeypatch):
+def test_invalid_ir_of_a_pass_is_refused(monkeypatch):
     """Compiled functions are verified after each pass of this project: invalid IR would end the process."""
 
     def spoil(self, module, registry):

@@ -42,7 +42,7 @@ def library():
 
 
 @pytest.mark.parametrize("take", ["oneflow_rt_temporary", "_mlir_memref_to_llvm_alloc"])
-def test_what_a_kernel_keeps_is_freed_at_the_end_of_the_run(library, take):
+def test_kernel_allocations_are_freed_after_the_run(library, take):
     blocks = []
 
     @ENTRY

@@ -124,7 +124,7 @@ func.func @main(%x: tensor<?x3xf32> {oneflow.name = "x"}) -> tensor<4x3xf32> {
     assert f"({file}:3:8)" in capsys.readouterr().err
 
 
-def test_what_types_equate_is_checked() -> None:
+def test_sizes_equated_by_types_are_checked() -> None:
     """The check holds without a loop that assumes the size: a target for each row."""
 
     def loss(x: Any, target: Any) -> Any:
@@ -137,7 +137,7 @@ def test_what_types_equate_is_checked() -> None:
         program(ones(3, 5), np.zeros(4, np.int64))
 
 
-def test_what_types_equate_by_counts_is_not_refused() -> None:
+def test_shapes_of_equal_counts_are_accepted() -> None:
     """Shapes of as many elements, rows of none."""
     either = flow.TensorSpec((None, None))
     shaped = flow.compile(lambda x, y: x.reshape_as(y), either, either)

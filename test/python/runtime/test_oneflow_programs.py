@@ -111,6 +111,6 @@ def test_values_are_those_of_oneflow(operator, attributes, operands, results):
 @pytest.mark.parametrize(
     ("operator", "attributes", "operands", "results", "message"), REFUSED, ids=[row[0] for row in REFUSED]
 )
-def test_what_would_be_lost_is_refused(operator, attributes, operands, results, message):
+def test_attributes_without_counterpart_are_refused(operator, attributes, operands, results, message):
     with pytest.raises(ProgramError, match=re.escape(message)):
         read_module(text_of(operator, attributes, operands, results), create_context())

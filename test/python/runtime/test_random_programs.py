@@ -100,13 +100,13 @@ given_programs = given(
 @settings(max_examples=40, deadline=None)
 @example([Step("softmax", 0, 0, 0), Step("reduce_sum", 0, 0, 0)], (2, 1), set())
 @given_programs
-def test_program(program, shape, kept):
+def test_random_program_equals_numpy(program, shape, kept):
     check(program, shape, kept, compile_module)
 
 
 @settings(max_examples=25, deadline=None)
 @given_programs
-def test_program_on_a_device(program, shape, kept):
+def test_random_program_on_a_device_equals_numpy(program, shape, kept):
     """Triton's interpreter runs the kernels of the program: one by one, then as a graph."""
     with host_cuda():
         check(program, shape, kept, compile_cuda)

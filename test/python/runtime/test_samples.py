@@ -20,14 +20,14 @@ def cases_of(name):
 
 
 @pytest.mark.parametrize("name", FIRST)
-def test_samples(name):
+def test_samples_through_the_pipeline(name):
     cases = cases_of(name)
     edged = [(s, d) for s, d in cases if s is FIRST[name] and d.is_float and name not in UNEDGED]
     check_backend_cases(cases, edged)
 
 
 @pytest.mark.parametrize("sample", FIRST.values(), ids=str)
-def test_dynamic(sample):
+def test_dynamic_samples_through_the_pipeline(sample):
     try:
         check_backend(sample, sample.dtypes[0], dynamic=True)
     except OperatorError as error:

@@ -72,7 +72,7 @@ def square(tmp_path_factory):
     return op.py_api().cpp_def().py_kernel().build_load().api.square
 
 
-def test_in_a_global_function(square):
+def test_custom_operators_in_a_global_function(square):
     flow.config.gpu_device_num(1)
 
     @flow.global_function(type="predict")
@@ -137,7 +137,7 @@ def test_results_by_name_and_counts_of_operands():
         flow.user_op_builder("a").Op("add_n").InputSize("inn", 3)
 
 
-def test_what_is_refused(tmp_path):
+def test_refused_custom_modules(tmp_path):
     with pytest.raises(flow.CallError, match=r"expected x to be annotated with tp\.Numpy\.Placeholder"):
         flow.global_function()(lambda x: x)
     with pytest.raises(LibraryError, match=r"expected the file .*nothing_py_api.py"):

@@ -48,7 +48,7 @@ def hinge(library):
     return flow._C.flow_hinge
 
 
-def test_the_function(hinge):
+def test_call_of_the_declared_operator(hinge):
     np.testing.assert_array_equal(hinge(flow.Tensor(X)).numpy(), np.maximum(0, 1 - X))
     np.testing.assert_array_equal(hinge(flow.Tensor(X), margin=0.5).numpy(), np.maximum(0, np.float32(0.5) - X))
     program = flow.compile(lambda x: flow._C.flow_hinge(x * 2.0, 0.5) + 1.0)
@@ -56,7 +56,7 @@ def test_the_function(hinge):
     assert not hasattr(flow._C, "flow_hinge_grad")
 
 
-def test_its_gradient(hinge):
+def test_gradient_of_the_declared_operator(hinge):
     x = flow.tensor(X, requires_grad=True)
     (hinge(x, 0.5) * flow.tensor(X)).sum().backward()
     np.testing.assert_array_equal(x.grad.numpy(), np.where(X < 0.5, -X, 0))

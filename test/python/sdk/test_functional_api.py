@@ -54,7 +54,7 @@ def bind(text, *args, **kwargs):
     return [a.value for a in parse_function_signature(text).bind(args, kwargs, is_tensor)]
 
 
-def test_entries():
+def test_parsed_entries():
     leaky, times = parse_functional_api(API)
     assert (leaky.name, leaky.bind_python, leaky.where) == ("leaky", True, "functional_api.yaml:3")
     assert (times.name, times.bind_python, len(times.signatures)) == ("times", False, 2)
@@ -90,11 +90,11 @@ def test_the_first_signature_that_fits():
         ("Tensor (ShapeList a) => F", ([(1,), (2, 3)],), {}, [((1,), (2, 3))]),
     ],
 )  # fmt: skip
-def test_binding(text, args, kwargs, want):
+def test_calls_are_bound_to_signatures(text, args, kwargs, want):
     assert bind(text, *args, **kwargs) == want
 
 
-def test_tensors():
+def test_tensor_parameters():
     found = bind("TensorTuple (TensorTuple xs, Int32 n) => F", [X, X], 1)
     assert found[0][0] is X and len(found[0]) == 2
 

@@ -51,7 +51,7 @@ def test_the_work_of_a_call(registry):
         ("part", r"says nothing of y\[0\] along each of the 2 axes of the mesh"),
     ],
 )
-def test_failures(registry, mode, message):
+def test_failing_mesh_callbacks(registry, mode, message):
     with pytest.raises(OperatorError, match=f"t_listed: (?s:.*){message}"):
         nd_signatures(call(registry, "t_listed", mode=mode), (2, 2))
 

@@ -200,7 +200,7 @@ HEAD = 'def OneFlow_XOp : OneFlow_BaseOp<"x_op", ['
         ("multiclass A;", "expected include or class or def, got multiclass"),
     ],
 )  # fmt: skip
-def test_what_is_refused(tmp_path, capsys, text, message):
+def test_refused_declarations(tmp_path, capsys, text, message):
     status, out = translate(tmp_path, text, "--gen-op-schema")
     assert status == 1 and out == ""
     error = capsys.readouterr().err

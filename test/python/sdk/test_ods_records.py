@@ -126,7 +126,7 @@ def test_operators_that_are_implemented_stay():
     assert registry["relu"] is REGISTRY["relu"]
 
 
-def test_values():
+def test_evaluated_record_values():
     text = """
       class A<string first, int second = 2> : Pass<first> {
         int number = second;
@@ -173,7 +173,7 @@ def test_files_are_included_once_and_found_above(folder):
         ("def A { let x = " + 10_000 * "[", "x.td: values or includes are nested too deeply"),
     ],
 )
-def test_what_is_refused(text, message):
+def test_refused_records(text, message):
     with pytest.raises(OdsError, match=message):
         read_ods(text, "x.td")
 

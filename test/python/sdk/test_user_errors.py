@@ -81,12 +81,12 @@ def test_no_kernel_lists_candidates(ops):
         ((X, None, None, X), "at most 3 operands"),
     ],
 )
-def test_counts(ops, operands, message):
+def test_wrong_counts_of_operands_are_errors(ops, operands, message):
     with pytest.raises(OperatorError, match=message):
         ops.t_naughty(*operands)
 
 
-def test_counts_that_are_right(ops):
+def test_right_counts_of_operands_are_accepted(ops):
     for operands in ((X, [X, X]), (X, None, [X, X, X])):
         np.testing.assert_array_equal(ops.t_naughty(*operands).handle, X)
 
@@ -99,7 +99,7 @@ def test_counts_that_are_right(ops):
         ({"mood": "x"}, "unknown attribute 'mood'.*mode"),
     ],
 )
-def test_attributes(ops, attrs, message):
+def test_wrong_attributes_are_errors(ops, attrs, message):
     with pytest.raises(OperatorError, match=message):
         ops.t_naughty(X, **attrs)
 
@@ -178,7 +178,7 @@ CALLBACKS = [
 
 
 @pytest.mark.parametrize("mode", CALLBACKS)
-def test_what_callbacks_throw_is_an_error_of_the_operator(throwing, mode):
+def test_exceptions_of_callbacks(throwing, mode):
     for _ in range(2):
         with pytest.raises(OperatorError, match=f"^oneflow.t_throwing: (?s:.*)thrown in {mode}$"):
             result_of(throwing, "t_throwing", mode)
@@ -199,7 +199,7 @@ def test_kernels_that_are_none(throwing, mode, message):
 
 
 @pytest.mark.parametrize("mode", ["gradient", "define", "bind"])
-def test_what_gradient_functions_throw(throwing, mode):
+def test_exceptions_of_gradient_functions(throwing, mode):
     ops, call = result_of(throwing, "t_throwing", mode)
     with pytest.raises(OperatorError, match=rf"t_throwing: the gradient function .* failed: thrown in {mode}"):
         throwing["t_throwing"].grad(ops, call, call.y)
@@ -217,19 +217,19 @@ def test_what_gradient_functions_throw(throwing, mode):
         ),
     ],
 )
-def test_what_gradient_classes_throw(throwing, mode, message):
+def test_exceptions_of_gradient_classes(throwing, mode, message):
     ops, call = result_of(throwing, "t_throwing_class", mode)
     with pytest.raises(OperatorError, match=f"t_throwing_class: .*{message}"):
         throwing["t_throwing_class"].grad(ops, call, call.y)
 
 
-def test_what_the_sbp_function_throws(throwing):
+def test_exceptions_of_sbp_functions(throwing):
     call = described(make_case(Sample("t_throwing", [t(2, 3)], {"mode": "sbp"}), flow.float64, throwing))
     with pytest.raises(OperatorError, match="t_throwing: the SBP function failed: thrown in sbp"):
         throwing["t_throwing"].signatures(call)
 
 
-def test_threads(throwing, naughty):
+def test_errors_belong_to_their_thread(throwing, naughty):
     """Calls, failures and messages belong to one thread."""
 
     def work(number):

@@ -38,7 +38,7 @@ def test_sbp_and_gradient(sampler, sample):
     check_gradient(sample, sampler)
 
 
-def test_values(ops):
+def test_values_of_library_operators(ops):
     rng = np.random.default_rng(0)
     a, b, c = rng.normal(size=(3, 4, 5))
     for dtype, atol in ((np.float32, 0), (np.float16, 0), (ml_dtypes.bfloat16, 0)):

@@ -75,7 +75,7 @@ def failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
 
 
 @pytest.mark.parametrize("word", OPT)
-def test_opt(word: str, failed: Failed) -> None:
+def test_bad_options_of_opt(word: str, failed: Failed) -> None:
     """An option of oneflow-opt."""
     assert failed(oneflow_opt.main, "p.mlir", word)
 
@@ -87,14 +87,14 @@ def test_a_pipeline_nested_too_deeply(failed: Failed) -> None:
 
 
 @pytest.mark.parametrize("word", RUN)
-def test_run(word: str, failed: Failed) -> None:
+def test_bad_options_of_run(word: str, failed: Failed) -> None:
     """An option of oneflow-run, with the program's input."""
     given = [] if word.startswith("--input") else ["--input=x=x.npy"]
     assert failed(oneflow_run.main, "p.mlir", *given, word).startswith("oneflow-run: error: ")
 
 
 @pytest.mark.parametrize("word", TRANSLATE)
-def test_translate(word: str, failed: Failed) -> None:
+def test_bad_options_of_translate(word: str, failed: Failed) -> None:
     """An option of oneflow-translate."""
     assert failed(oneflow_translate.main, word).startswith("oneflow-translate: error: ")
 

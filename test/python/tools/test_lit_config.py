@@ -92,6 +92,6 @@ def test_the_suite_of_a_checkout_tests_that_checkout(tmp_path: Path) -> None:
         ("// RUN: oneflow-opt %s\n// CHECKS: none because it must only run", True),
     ],
 )
-def test_has_check(text: str, checked: bool) -> None:
+def test_lines_that_count_as_checks(text: str, checked: bool) -> None:
     """Lines that count as checks."""
     assert has_check(text) is checked

@@ -134,7 +134,7 @@ def _is_same(own: Any, result: Any, factor: float) -> bool:
 
 
 def _positions(own: int, result: int, factor: float, mode: str, region: Any) -> np.ndarray:
-    """Where in the dimension each element of the result lies."""
+    """The position in the dimension of each element of the result."""
     expect_small(result, "elements along a resized axis")
     x, width = np.arange(result, dtype=np.float64), own * factor
     if mode == "half_pixel":

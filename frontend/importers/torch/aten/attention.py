@@ -32,7 +32,7 @@ def _repeated(x: Any, query: Any) -> Any:
 
 
 def _options(query: Any, mask: Any, is_causal: bool, scale: float | None) -> tuple[Any, dict[str, Any]]:
-    """What is added to the scores, and the attributes."""
+    """The mask that is added to the scores, and the attributes."""
     if mask is not None and mask.dtype == dtypes.bool_:
         mask = F.masked_fill(F.zeros_like(mask, dtype=query.dtype), F.logical_not(mask), -math.inf)
     return mask, {"scale": 1 / math.sqrt(query.shape[-1]) if scale is None else scale, "causal": is_causal}

@@ -14,7 +14,7 @@ Run = Callable[[Sequence[Any]], list[Any]]
 
 @aten("cond")
 def cond(pred: Any, true_fn: Run, false_fn: Run, operands: Sequence[Any] = ()) -> Any:
-    """One of two graphs."""
+    """Runs the graph that a predicate chooses."""
     return control_flow.cond(pred, lambda *xs: true_fn(xs), lambda *xs: false_fn(xs), *operands)
 
 

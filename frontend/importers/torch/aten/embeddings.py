@@ -21,7 +21,7 @@ def _bags(at: Any, offsets: Any, count: Any) -> Any:
 
 
 def _summarised(weight: Any, at: Any, offsets: Any, count: Any, mode: int, weights: Any, padding_idx: int) -> Any:
-    """What `count` bags give; those without rows give zeros."""
+    """The results of `count` bags; bags without rows give zeros."""
     bags = _bags(at, offsets, count)
     rows = F.embedding(at, weight)
     rows = rows if weights is None else F.mul(rows, F.unsqueeze(weights, 1))

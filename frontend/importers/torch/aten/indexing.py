@@ -101,7 +101,7 @@ def _cut(x: Any, like: Any) -> Any:
 
 
 def _scattered(write: Any, x: Any, at: Any, src: Any) -> Any:
-    """What `write` makes of vectors or larger tensors; of the source the part is written that has positions."""
+    """The result of `write` on vectors or larger tensors; the part of the source with positions is written."""
     if not x.rank:
         return F.reshape(_scattered(write, *map(_vector, (x, at, src))), ())
     if x.dtype == dtypes.bool_:  # scatters are of numbers

@@ -348,7 +348,7 @@ def test_numbers_among_the_arguments_choose_the_program():
         np.testing.assert_array_equal(compiled(X, k=5.0), X * 5)
 
 
-def test_in_a_trace_it_is_inlined(double):
+def test_calls_within_a_trace_are_inlined(double):
     outer = flow.compile(lambda x: double(x) + double(X))
     for _ in range(2):
         np.testing.assert_array_equal(outer(X), X * 4)

@@ -322,7 +322,7 @@ def test_arrays_in_arrays_out():
     assert isinstance(weight(a, b)[0], CudaArray)
 
 
-def test_in_a_trace_it_is_inlined():
+def test_device_calls_within_a_trace_are_inlined():
     double = flow.compile(lambda x: x * 2.0)
     x = on_device(floats(4, 4))
     for _ in range(3):
@@ -331,7 +331,7 @@ def test_in_a_trace_it_is_inlined():
     np.testing.assert_allclose(outer(x).cpu().numpy(), floats(4, 4) * 4)
 
 
-def test_threads(training):
+def test_concurrent_device_calls_of_threads(training):
     scale = on_device(floats(4, 4))
     chain = flow.compile(lambda x: flow.softmax(flow.softmax(flow.softmax(x @ scale) @ scale) @ scale))
     given = [on_device(floats(4, 4, seed=seed)) for seed in range(3)]

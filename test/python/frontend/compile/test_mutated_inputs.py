@@ -56,7 +56,7 @@ def of_views(device):
 
 @pytest.mark.parametrize("given", [of_tensors, of_views])
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
-def test_tensors(function, given, device):
+def test_mutated_tensors(function, given, device):
     run = flow.compile(function)
     args, plain = given(device), given("cpu")
     roots = [x.view_meta.root if x.is_view else x for x in (*args, *plain)]
@@ -69,7 +69,7 @@ def test_tensors(function, given, device):
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
 @pytest.mark.parametrize("target", ["cpu", "cuda"])
-def test_arrays(cuda, function, target):
+def test_mutated_arrays(cuda, function, target):
     args, plain = (X.copy(), X[2].copy()), of_tensors("cpu")
     run = flow.compile(function, device=target)
     for _ in range(2):
@@ -111,7 +111,7 @@ def test_updates_are_written_into_the_memory_of_an_argument():
     assert memory.sum() == 24 and put.memory.in_place == memory.nbytes and put.memory.workspace < 1024
 
 
-def test_what_is_refused():
+def test_refused_mutations():
     add = flow.compile(lambda x, y: x.add_(y))
     x, w = flow.tensor(X), flow.tensor(X).requires_grad_()
     frozen = X.copy()
@@ -174,7 +174,7 @@ def test_a_training_step_updates_what_it_is_called_with():
     np.testing.assert_allclose(run(flow.compile), run(lambda f: f), 1e-5)
 
 
-def test_other_shapes_get_other_specializations():
+def test_mutating_functions_are_specialized_by_shape():
     add = flow.compile(lambda x: x.add_(1))
     for size in (2, 3, 2):
         x = flow.zeros(size)

@@ -121,19 +121,19 @@ def equal(got, wanted):
 
 
 @pytest.mark.parametrize("seed", range(COUNT))
-def test_values(seed):
+def test_values_of_random_alias_programs(seed):
     equal(history(seed, "cpu", True), history(seed, "cpu", False))
 
 
 @pytest.mark.parametrize("seed", range(COUNT))
-def test_values_on_a_device(seed, tmp_path, monkeypatch):
+def test_values_of_random_alias_programs_on_a_device(seed, tmp_path, monkeypatch):
     monkeypatch.setenv("ONEFLOW_CACHE_DIR", str(tmp_path))
     with host_cuda():
         equal(history(seed, "cuda", True), history(seed, "cuda", False))
 
 
 @pytest.mark.parametrize("seed", range(COUNT))
-def test_gradients(seed):
+def test_gradients_of_random_alias_programs(seed):
     wanted = gradients(seed, False)
     if wanted is not None:
         equal(gradients(seed, True), wanted)

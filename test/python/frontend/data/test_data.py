@@ -55,7 +55,7 @@ def test_a_worker_that_fails():
         list(data.DataLoader(Fails(), num_workers=1))
 
 
-def test_what_cannot_be_pickled_is_an_error():
+def test_unpicklable_data_sets_are_errors():
     with pytest.raises(RuntimeError, match="pickle"):
         next(iter(data.DataLoader(range(2), num_workers=1, timeout=20, collate_fn=lambda batch: lambda: batch)))
     with pytest.raises(Exception, match="pickle"):
@@ -135,7 +135,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_bad_calls(name):
+def test_invalid_arguments_of_loaders(name):
     call, text = BAD[name]
     with pytest.raises((ValueError, TypeError), match=text):
         call()

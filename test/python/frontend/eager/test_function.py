@@ -63,7 +63,7 @@ def test_a_stale_saved_tensor_is_an_error():
         y.sum().backward()
 
 
-def test_without_a_gradient():
+def test_results_require_grad_only_if_an_input_does():
     assert not Cube.apply(flow.tensor([1.0]), 1.0).requires_grad
     with flow.no_grad():
         assert not Cube.apply(flow.tensor([1.0], requires_grad=True), 1.0).requires_grad

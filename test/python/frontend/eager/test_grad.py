@@ -50,7 +50,7 @@ def test_vjp_and_jvp():
     np.testing.assert_allclose(change.numpy(), np.cos(X) * X + np.sin(X))
 
 
-def test_no_path():
+def test_inputs_without_a_gradient_path():
     with pytest.raises(flow.OneFlowError, match=r"oneflow\.bernoulli has no gradient"):
         flow.grad(lambda x: flow.bernoulli(x * 0 + 0.5).sum())(X)
 
@@ -148,7 +148,7 @@ def test_threads_accumulate_gradients_at_one_leaf(again):
 
 @pytest.mark.parametrize("early", [False, True])
 @pytest.mark.parametrize("recorded", [False, True])
-def test_what_a_checkpoint_updates_outside_has_its_gradients_in_a_program(early, recorded):
+def test_gradients_of_tensors_updated_in_a_checkpoint(early, recorded):
     """Values equal those without a checkpoint; eager mode, like PyTorch, updates again at the gradient."""
 
     def run(kept):

@@ -7,7 +7,7 @@ from test_eager import check_gradients, drawn
 import oneflow as flow
 
 
-def test_values():
+def test_values_of_inplace_updates():
     x = flow.tensor([1.0, -2.0])
     same = x
     x += 1

@@ -55,7 +55,7 @@ MADE = {
 
 
 @pytest.mark.parametrize("kind", MADE)
-def test_at_once(kind):
+def test_tensors_are_freed_with_the_last_reference(kind):
     for _ in range(3):
         MADE[kind]()
     gc.collect()

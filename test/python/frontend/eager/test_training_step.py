@@ -77,7 +77,7 @@ def test_results_are_tensors_where_tensors_are_given():
     assert isinstance(plain(X), np.ndarray) and isinstance(plain(flow.tensor(X)), flow.Tensor)
 
 
-def test_refusals():
+def test_refused_training_steps():
     w = leaf()
 
     def forgets_no_grad(x):

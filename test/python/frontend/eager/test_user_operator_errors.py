@@ -37,7 +37,7 @@ FAILING = {
 
 
 @pytest.mark.parametrize("slots", FAILING.values(), ids=FAILING)
-def test_what_fails_when_it_is_compiled_or_run(slots):
+def test_errors_of_compilation_and_runs_name_the_line(slots):
     function = defined(**slots)
     for _ in range(2):
         with pytest.raises(Exception, match=r"oneflow\.teager_") as caught:
@@ -63,13 +63,13 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_tensors_with_values_do_not_allow(name):
+def test_errors_of_eager_tensors_name_the_line(name):
     with pytest.raises(RuntimeError) as caught:
         REFUSED[name]()
     at_line_of(caught, f'"{name}": lambda')
 
 
-def test_what_a_device_finds_out_later_and_mixed_devices(cuda):
+def test_asynchronous_device_errors_name_the_line(cuda):
     x = flow.tensor(X).cuda()
     found = flow.gather(x, 0, flow.tensor([[5, 0, 0]]).cuda())
     with pytest.raises(IndexError, match=r"got 5 \(found at ") as caught:

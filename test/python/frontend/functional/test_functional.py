@@ -303,18 +303,18 @@ def both(function, numpy, *arrays, dynamic=(False, True)):
 
 
 @pytest.mark.parametrize("function,numpy,x", UNARY)
-def test_unary(function, numpy, x):
+def test_unary_functions(function, numpy, x):
     both(function, numpy, x)
 
 
 @pytest.mark.parametrize("function,numpy,x,y", BINARY)
-def test_binary(function, numpy, x, y):
+def test_binary_functions(function, numpy, x, y):
     both(function, numpy, x, y)
 
 
 @pytest.mark.parametrize("function,numpy", SCALARS)
 @pytest.mark.parametrize("x", [POSITIVE * 3, U8.astype(np.int32) + 1], ids=["f32", "i32"])
-def test_numbers(function, numpy, x):
+def test_binary_functions_with_numbers(function, numpy, x):
     both(function, numpy, x)
 
 
@@ -347,7 +347,7 @@ def test_other_functions_of_a_scalar(keepdim):
 
 
 @pytest.mark.parametrize("function,numpy", SHAPES)
-def test_shapes(function, numpy):
+def test_shape_functions(function, numpy):
     both(function, numpy, CUBE)
 
 
@@ -393,7 +393,7 @@ def test_linear(shape):
 
 
 @pytest.mark.parametrize("source,want", SOURCES)
-def test_sources(source, want):
+def test_creation_functions(source, want):
     assert_close(run(source)[0], want)
 
 
@@ -415,7 +415,7 @@ def test_extremes_of_integers_reach_their_bounds():
     both(lambda x: x.argmin(1), lambda x: x.argmin(1), x.astype(np.uint8))
 
 
-def test_gathers():
+def test_gather_functions():
     index = np.array([2, 0, 1, 2])
     both(lambda x, i: x.index_select(1, i), lambda x, i: x[:, i], CUBE, index)
     both(lambda x, i: flow.embedding(i, x), lambda x, i: x[i], F32, index.reshape(2, 2))
@@ -558,7 +558,7 @@ def test_conv_groups_bias_and_ranks():
     )
 
 
-def test_pools():
+def test_pooling():
     def best(x, **options):
         return windows(x, **options, fill=-np.inf).max((4, 5))
 

@@ -94,7 +94,7 @@ def single(value):
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.filterwarnings("ignore:Using padding")
 @pytest.mark.parametrize("mode", ["eager", "compiled"])
-def test_functions(name, mode):
+def test_values_equal_pytorch(name, mode):
     function, *values = CASES[name] if isinstance(CASES[name], tuple) else (CASES[name],)
     values = [single(v) for v in values]
     want = function(torch, *map(torch.tensor, values))
@@ -160,7 +160,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_refused(name):
+def test_refused_arguments_name_the_line(name):
     """An error at the line of the call, eager and compiled."""
     function, text = REFUSED[name]
     for run in (lambda: function(flow.tensor(INTEGERS)), lambda: flow.compile(function)(INTEGERS)):

@@ -15,7 +15,7 @@ TARGETS, LENGTHS = np.int64([[1, 2, 2], [3, 1, 0], [2, 2, 2]]), (np.int64([6, 5,
 
 
 @pytest.mark.parametrize("name", ["inv", "det"])
-def test_matrices(name):
+def test_inverses_and_determinants(name):
     x, y = torch.tensor(MATRICES, requires_grad=True), flow.tensor(MATRICES, requires_grad=True)
     want, got = getattr(torch.linalg, name)(x), getattr(flow.ops, name)(y)
     (want * want).sum().backward()
@@ -24,7 +24,7 @@ def test_matrices(name):
     np.testing.assert_allclose(y.grad.numpy(), x.grad.numpy(), rtol=1e-9)
 
 
-def test_factors():
+def test_lu_factors():
     got = flow.ops.lu_decomposition(flow.tensor(MATRICES))
     for ours, theirs in zip(got, torch.linalg.lu_factor(torch.tensor(MATRICES)), strict=True):
         np.testing.assert_allclose(ours.numpy(), theirs.numpy(), rtol=1e-9)

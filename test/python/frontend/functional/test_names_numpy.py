@@ -149,7 +149,7 @@ def t(array):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_values(name):
+def test_values_equal_numpy(name):
     call, wanted = CASES[name]
     result, wanted = call(), np.asarray(wanted)
     assert tuple(result.shape) == wanted.shape
@@ -197,7 +197,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_bad_calls(name):
+def test_invalid_arguments_of_numpy_names(name):
     call, text = BAD[name]
     with pytest.raises((ValueError, TypeError, RuntimeError), match=text):
         call()
@@ -250,7 +250,7 @@ def test_results_in_given_tensors():
     assert values.tolist() == A.max(1).tolist() and indices.tolist() == [2, 2]
 
 
-def test_what_tensors_tell():
+def test_tensor_attributes():
     x = flow.tensor(CUBE)
     assert (x.stride(), x.stride(1), x.element_size(), x.nelement(), x.ndimension()) == ((12, 4, 1), 4, 4, 24, 3)
     view = x[1, :, ::2]

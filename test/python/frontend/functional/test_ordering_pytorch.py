@@ -34,7 +34,7 @@ CASES = {
 
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("mode", ["eager", "compiled"])
-def test_functions(name, mode):
+def test_ordering_functions(name, mode):
     function, *values = CASES[name]
     want = function(torch, *map(torch.tensor, values))
     if mode == "eager":
@@ -47,7 +47,7 @@ def test_functions(name, mode):
 
 
 @pytest.mark.parametrize("name", ["sort", "topk", "kthvalue", "median", "median along"])
-def test_gradients(name):
+def test_gradients_of_ordering(name):
     function, values = CASES[name]
     gradients = []
     for f in (torch, flow):
@@ -76,6 +76,6 @@ def test_bincount():
         (lambda x: flow.tensor(np.int64([-1])).bincount(), "expected no negative numbers for bincount, got -1"),
     ],
 )
-def test_refusals(call, message):
+def test_refused_ordering_arguments(call, message):
     with pytest.raises(flow.OneFlowError, match=message):
         call(flow.tensor(np.ones((3, 2), np.float32)))

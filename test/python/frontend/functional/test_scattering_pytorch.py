@@ -49,7 +49,7 @@ def test_values_and_gradients(name):
 @pytest.mark.parametrize(
     "name", [n for n in CASES if "sum" in n or n in ("scatter", "diagonal", "unfold", "as_strided")]
 )
-def test_compiled(name):
+def test_compiled_scatters(name):
     function, *values = CASES[name]
     want = function(torch, *map(torch.tensor, values))
     got = flow.compile(lambda *tensors: function(flow, *tensors))(*values)
@@ -91,7 +91,7 @@ def test_strides_over_one_element_twice_are_not_updated():
         flow.as_strided(flow.zeros(2, 3), (2, 2), (1, 1)).add_(1)
 
 
-def test_in_place():
+def test_inplace_scatters():
     x = flow.tensor(X)
     assert x.scatter_(0, flow.tensor(ONCE), 1.0) is x
     np.testing.assert_array_equal(x.numpy(), torch.tensor(X).scatter_(0, torch.tensor(ONCE), 1.0).numpy())
@@ -114,6 +114,6 @@ def test_means_of_integers_round_down():
         (lambda x, i: x.unfold(1, 4, 1), "expected size from 1 to the 3 elements along dimension 1"),
     ],
 )
-def test_refusals(call, message):
+def test_refused_scatters(call, message):
     with pytest.raises((flow.OneFlowError, RuntimeError), match=message):
         call(flow.tensor(X), flow.tensor(ONCE))

@@ -15,7 +15,7 @@ MODULES = {
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_message(name):
+def test_mismatched_parameter_types_are_named(name):
     module, shape = MODULES[name]
     match = (
         f"expected tensors of one element type for {name.split()[0]}, got input of float64, weight of float32,"

@@ -34,5 +34,5 @@ def test_values_and_gradients_are_those_of_pytorch(script, name):
     assert row.equal == row.with_gradients == 1, str(row)
 
 
-def test_a_wrong_value_is_seen(script):
+def test_the_comparison_detects_wrong_values(script):
     assert "not close" in script.difference(torch.ones(2), torch.tensor([1.0, 1.1]))

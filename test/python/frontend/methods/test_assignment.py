@@ -169,7 +169,7 @@ PLACES = {"eager": in_eager_mode, "outside": of_outside, "inside": made_inside}
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
-def test_like_numpy(name, place, as_tensors, device, request):
+def test_assignment_equals_numpy(name, place, as_tensors, device, request):
     if device == "cuda":
         request.getfixturevalue("cuda")
     shape, index, value = CASES[name]
@@ -184,7 +184,7 @@ def test_like_numpy(name, place, as_tensors, device, request):
 
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
-def test_gradients(name, compiled):
+def test_gradients_of_assignment(name, compiled):
     shape, index, value = CASES[name]
     x, value, weights = drawn(shape, index, value)
     y, by_x, by_value = wanted(x, index, value, weights)

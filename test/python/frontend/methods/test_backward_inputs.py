@@ -51,7 +51,7 @@ def twice(lib, a, b, c):
 @pytest.mark.parametrize("run", [plain, one, not_behind, added_up, several, again, twice])
 @pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.filterwarnings("ignore:Using backward")
-def test_as_in_pytorch(run, compiled):
+def test_gradients_of_named_inputs_equal_pytorch(run, compiled):
     def grads(lib):
         given = leaves(lib)
 
@@ -84,7 +84,7 @@ def test_a_tensor_that_keeps_its_gradient():
     assert y.grad.tolist() == (2 * A * B).tolist() and a.grad is None and b.grad is None
 
 
-def test_what_is_not_asked_for_is_not_computed():
+def test_unneeded_gradients_are_not_computed():
     seen = []
 
     class Seen(flow.autograd.Function):

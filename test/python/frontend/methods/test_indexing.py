@@ -19,7 +19,7 @@ INDICES = [
 
 @pytest.mark.parametrize("index", INDICES, ids=str)
 @pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
-def test_like_numpy(index, dynamic):
+def test_indexing_equals_numpy(index, dynamic):
     if dynamic and isinstance(index, tuple) and [0, -1] in [i for i in index if isinstance(i, list)]:
         index = np.s_[:, [0, 2]]
     (got,) = run(lambda x: x[index], X, dynamic=dynamic)
@@ -74,7 +74,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("function,text", REFUSED)
-def test_refused(function, text):
+def test_refused_indices(function, text):
     with pytest.raises(flow.TraceError) as info:
         run(function, X)
     assert text in str(info.value)

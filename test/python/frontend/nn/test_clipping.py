@@ -49,7 +49,7 @@ def test_norms_of_nothing():
 
 
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
-def test_values(compiled):
+def test_clipping_by_value(compiled):
     w = nn.Parameter(np.ones(3, np.float32))
     optimizer = flow.optim.SGD([w], lr=0.5)
 

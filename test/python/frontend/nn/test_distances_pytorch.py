@@ -46,7 +46,7 @@ def value_and_gradients(lib, name, operands, options):
 
 
 @pytest.mark.parametrize("name,operands,options", CASES)
-def test_functions(name, operands, options):
+def test_distance_functions(name, operands, options):
     ours, theirs = (value_and_gradients(lib, name, operands, options) for lib in (flow, torch))
     for a, b in zip(ours, theirs, strict=True):
         np.testing.assert_allclose(a, b, 1e-6, 1e-9)
@@ -67,7 +67,7 @@ LAYERS = [
 
 
 @pytest.mark.parametrize("name,options,operands", LAYERS)
-def test_layers(name, options, operands):
+def test_distance_layers(name, options, operands):
     found = [getattr(lib.nn, name)(*options)(*map(lib.tensor, operands)).detach().numpy() for lib in (flow, torch)]
     np.testing.assert_allclose(*found, 1e-6)
 

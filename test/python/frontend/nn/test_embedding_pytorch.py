@@ -67,7 +67,7 @@ def test_a_position_that_is_no_row_is_an_error_at_the_user_s_line():
         layer(flow.tensor([7]))
 
 
-def test_what_there_is_not():
+def test_unsupported_embedding_options_are_refused():
     for name in ("sparse", "scale_grad_by_freq"):
         with pytest.raises(ValueError, match="expected scale_grad_by_freq and sparse to be False"):
             flow.nn.Embedding(7, 4, **{name: True})

@@ -9,7 +9,7 @@ IMAGES = np.arange(36, dtype=np.uint8).reshape(2, 2, 3, 3)
 CODES = flow.tensor([1, 2], dtype=flow.int8)
 
 
-def test_coins():
+def test_coin_flips():
     """Equal seeds flip equal images; each call and each run of a compiled function flips other images."""
     coins, again = (flow.nn.CoinFlip(64, random_seed=3) for _ in range(2))
     flips = [coins().tolist() for _ in range(2)]
@@ -21,7 +21,7 @@ def test_coins():
 
 
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
-def test_parts_of_images(layout):
+def test_image_crops(layout):
     layer = flow.nn.CropMirrorNormalize("RGB", layout, 1, 2, 1.0, 0.0, mean=[1.0, 2.0, 3.0], std=[2.0])
     expected = ((IMAGES[:, 1:, :2] - np.float32([1, 2, 3])) / 2).transpose(
         (0, 3, 1, 2) if layout == "NCHW" else (0, 1, 2, 3)

@@ -49,7 +49,7 @@ def test_files_of_other_formats():
         np.testing.assert_array_equal(decode(turned, "GRAY", (8, 16), is_oriented=False)[..., 0], smooth)
 
 
-def test_what_is_no_image_is_refused():
+def test_invalid_images_are_refused():
     whole = png(SMALL)
     with pytest.raises(ValueError, match=r"expected an image of one of the formats JPEG, .* got bytes of none"):
         decode(np.zeros(9, np.uint8), "RGB", (9, 9))

@@ -91,7 +91,7 @@ def test_dropout(name, shape):
     np.testing.assert_array_equal(h.detach().numpy(), before)
 
 
-def test_what_cannot_be_updated():
+def test_refused_inplace_layers():
     with pytest.raises(TypeError, match=r"unexpected arguments \['inplace'\] for Sigmoid"):
         nn.Sigmoid(inplace=True)
     with pytest.raises(flow.OneFlowError, match="expected a tensor to update in place, got ndarray"):

@@ -339,7 +339,7 @@ def test_clipping():
 
 @pytest.mark.parametrize("rank", [2, 3, 4, 5])
 @pytest.mark.parametrize("rate", [0.0, 0.4])
-def test_what_sees_nothing_is_zero(rank, rate):
+def test_fully_masked_queries_give_zeros(rank, rate):
     """Rows of attention without visible keys, with and without dropout, have zero gradients; others are finite."""
     mask = np.ones((3, 4), bool)
     mask[1] = False

@@ -139,7 +139,7 @@ def check(ours, theirs, arrays, options=lambda lib: {}):
 
 
 @pytest.mark.parametrize("name,args,options,inputs", LAYERS, ids=[row[0] for row in LAYERS])
-def test_layers(name, args, options, inputs):
+def test_layers_equal_pytorch(name, args, options, inputs):
     ours, theirs = both(name, args, options)
     arrays = [i if isinstance(i, np.ndarray) else drawn(*i) for i in inputs]
     check(ours, theirs, arrays)

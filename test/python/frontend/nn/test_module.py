@@ -25,7 +25,7 @@ class Net(nn.Module):
         return self.rest(self.first(x)) * self.scale
 
 
-def test_names():
+def test_names_of_parameters_and_buffers():
     net = Net()
     assert [n for n, _ in net.named_parameters()] == ["first.weight", "first.bias", "rest.2.weight"]
     assert [n for n, _ in net.named_buffers()] == ["scale", "hidden"]
@@ -116,12 +116,12 @@ CONTAINERS = {
 
 
 @pytest.mark.parametrize("name", CONTAINERS)
-def test_what_containers_show(name):
+def test_repr_of_containers(name):
     make, text = CONTAINERS[name]
     assert repr(make(lambda *sizes: nn.Parameter(np.zeros(sizes, np.float32)))) == text
 
 
-def test_what_modules_with_options_and_layers_show():
+def test_repr_of_modules():
     class Scaled(nn.Sequential):
         def extra_repr(self):
             return "scale=2"
@@ -129,7 +129,7 @@ def test_what_modules_with_options_and_layers_show():
     assert repr(Scaled(nn.ReLU())) == "Scaled(\n  scale=2\n  (0): ReLU()\n)"
 
 
-def test_modes():
+def test_train_and_eval_modes():
     net = Net().eval()
     assert not net.training and not net.rest[1].training
     np.testing.assert_array_equal(net(flow.tensor(X)).detach().numpy(), net(flow.tensor(X)).detach().numpy())
@@ -185,7 +185,7 @@ def test_gradients_and_apply():
     assert seen == ["Linear", "ReLU", "Dropout", "Linear", "Sequential", "Net"]
 
 
-def test_copies():
+def test_deepcopies_of_modules():
     net = Net()
     other = copy.deepcopy(net)
     with flow.no_grad():
@@ -239,7 +239,7 @@ def test_clipping_refuses_gradients_that_are_not_finite():
         nn.utils.clip_grad_norm_([w], 1.0, error_if_nonfinite=True)
 
 
-def test_signatures():
+def test_signatures_of_modules():
     """A layer's class has the signature of its `__init__`, an instance the signature of `forward`."""
     assert list(inspect.signature(nn.ReLU).parameters) == ["inplace"]
     assert inspect.signature(nn.Linear(2, 3)) == inspect.signature(nn.Linear(2, 3).forward)

@@ -33,7 +33,7 @@ def test_gradients_flow_to_elements_that_are_left_and_optimizers_see_the_origina
     np.testing.assert_array_equal(module(flow.ones(1, 4)).numpy(), [[6, -2]])
 
 
-def test_what_is_removed_is_a_parameter_again():
+def test_removed_pruning_restores_the_parameter():
     module = layer()
     parameter = module.weight
     assert not prune.is_pruned(module)

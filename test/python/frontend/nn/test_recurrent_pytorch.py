@@ -57,7 +57,7 @@ def states_of(name, *shape):
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 @pytest.mark.parametrize("name", KINDS)
-def test_layers(name, options):
+def test_recurrent_layers(name, options):
     ours, theirs = both(name, INPUTS, HIDDEN, **options)
     count = options.get("num_layers", 1) * (1 + options.get("bidirectional", False))
     x = drawn(*((BATCH, LENGTH) if "batch_first" in options else (LENGTH, BATCH)), INPUTS)
@@ -67,7 +67,7 @@ def test_layers(name, options):
 
 
 @pytest.mark.filterwarnings("ignore:LSTM with projections")
-def test_kinds_of_one_layer():
+def test_options_of_a_recurrent_layer():
     check(*both("RNN", INPUTS, HIDDEN, nonlinearity="relu"), [drawn(LENGTH, BATCH, INPUTS)])
     layers = both("LSTM", INPUTS, HIDDEN, 2, proj_size=2, bidirectional=True)
     states = [drawn(4, BATCH, 2), drawn(4, BATCH, HIDDEN)]
@@ -77,7 +77,7 @@ def test_kinds_of_one_layer():
 
 @pytest.mark.parametrize("options", [{}, {"bias": False}])
 @pytest.mark.parametrize("name", [f"{kind}Cell" for kind in KINDS])
-def test_cells(name, options):
+def test_recurrent_cells(name, options):
     layers = both(name, INPUTS, HIDDEN, **options)
     for shape in ((BATCH,), ()):
         check(*layers, [drawn(*shape, INPUTS), *states_of(name, *shape)])
@@ -114,7 +114,7 @@ def test_dropout_between_layers():
     np.testing.assert_array_equal(layer(x)[0].detach().numpy(), layer(x)[0].detach().numpy())
 
 
-def test_what_does_not_fit():
+def test_mismatched_shapes_are_refused():
     layer = flow.nn.LSTM(INPUTS, HIDDEN, 2)
     with pytest.raises(ValueError, match=r"2 states of 3 dimensions, the first of 2, got \['tensor<1x2x4xf32>'\]"):
         layer(flow.ones(LENGTH, BATCH, INPUTS), flow.ones(1, BATCH, HIDDEN))

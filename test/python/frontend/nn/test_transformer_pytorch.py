@@ -45,7 +45,7 @@ SIZES = {"d_model": 8, "nhead": 2, "dim_feedforward": 6, "dropout": 0.0}
 @pytest.mark.parametrize(
     "options", [{}, {"norm_first": True, "activation": "gelu", "batch_first": True, "bias": False}]
 )
-def test_layers(options):
+def test_transformer_layers(options):
     first, second = ((2, 4, 8), (2, 3, 8)) if "batch_first" in options else ((4, 2, 8), (3, 2, 8))
     encoder = both(lambda nn: nn.TransformerEncoderLayer(**SIZES, **options))
     check(encoder, [drawn(*first)])
@@ -55,14 +55,14 @@ def test_layers(options):
     check(decoder, [drawn(*second), drawn(*first)], {"memory_key_padding_mask": HIDDEN})
 
 
-def test_stacks():
+def test_transformer_stacks():
     nets = both(lambda nn: nn.TransformerEncoder(nn.TransformerEncoderLayer(**SIZES), 2, nn.LayerNorm(8)))
     check(nets, [drawn(4, 2, 8)], {"mask": LATER})
     check(both(lambda nn: nn.TransformerDecoder(nn.TransformerDecoderLayer(**SIZES), 2)), [drawn(4, 2, 8)] * 2)
     assert nets[0].layers[0].linear1.weight is not nets[0].layers[1].linear1.weight
 
 
-def test_whole():
+def test_whole_transformer():
     nets = both(lambda nn: nn.Transformer(8, 2, 1, 1, 6, 0.0))
     masks = [lib.nn.Transformer.generate_square_subsequent_mask(4).numpy() for lib in (flow, torch)]
     np.testing.assert_array_equal(*masks)

@@ -126,7 +126,7 @@ def test_placements_that_are_refused(arguments, message):
         flow.scope.placement(*arguments)
 
 
-def test_where_jobs_run(monkeypatch):
+def test_devices_of_jobs(monkeypatch):
     monkeypatch.setattr(cuda, "is_available", lambda: True)
     monkeypatch.setattr(cuda, "device_count", lambda: 2)
     assert flow.scope.placement("gpu", "0:1").device == "cuda:1"
@@ -166,7 +166,7 @@ def test_jobs_that_are_refused(body, kind, message):
         job_of(body, kind)(np.zeros(2, np.float32))
 
 
-def test_what_is_refused_outside_of_jobs():
+def test_calls_outside_of_jobs_are_refused():
     with pytest.raises(flow.CallError, match="expected the type of a job, 'predict' or 'train', got 'test'"):
         flow.global_function(type="test")
     with pytest.raises(flow.CallError, match=r"expected x to be annotated with tp\.Numpy\.Placeholder"):

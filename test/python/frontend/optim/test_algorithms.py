@@ -100,7 +100,7 @@ CASES = [
 
 
 @pytest.mark.parametrize("make,reference", CASES)
-def test_steps(make, reference):
+def test_optimizer_steps_equal_formulas(make, reference):
     start = RNG.uniform(0.5, 1, (3, 4)).astype(np.float32)
     grads = RNG.uniform(0.1, 1, (STEPS, 3, 4)).astype(np.float32) * np.sign(RNG.uniform(-1, 1, (STEPS, 1, 1)))
     p = nn.Parameter(start.copy())
@@ -169,7 +169,7 @@ def test_the_learning_rate_is_that_of_the_run():
     assert [len(v) for v in step._specializations.values()] == [2]
 
 
-def test_groups():
+def test_parameter_groups():
     a, b = (nn.Parameter(np.ones(2, np.float32)) for _ in range(2))
     optimizer = optim.SGD([{"params": [a], "lr": 1.0}, {"params": b}], lr=0.5)
     (a.sum() + b.sum()).backward()
@@ -275,7 +275,7 @@ def test_a_graph_is_a_training_step():
     assert net.weight.grad is None and "oneflow.sgd_update" in step.ir()
 
 
-def test_what_is_no_training_step_is_refused():
+def test_invalid_training_graphs_are_refused():
     net, x = nn.Linear(3, 1), np.ones((5, 3), np.float32)
     optimizer = optim.SGD(net.parameters(), lr=0.1)
 

@@ -45,7 +45,7 @@ def history(lib, name, gradients, dtype, steps, cycled=False):
 
 @pytest.mark.parametrize("dtype", GRADIENTS)
 @pytest.mark.parametrize("name", OPTIMIZERS)
-def test_steps(name, dtype):
+def test_steps_with_extreme_gradients(name, dtype):
     compare(name, dtype, False)
 
 

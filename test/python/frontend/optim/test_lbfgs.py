@@ -53,7 +53,7 @@ def test_evaluations_are_limited():
     np.testing.assert_allclose(seen, [12.5, 288.82414277, 13.92646425, 29.51624917], rtol=1e-8)
 
 
-def test_what_is_refused():
+def test_refused_lbfgs_arguments():
     x = flow.ones(1, requires_grad=True)
     with pytest.raises(ValueError, match="strong_wolfe"):
         flow.optim.LBFGS([x], line_search_fn="other")

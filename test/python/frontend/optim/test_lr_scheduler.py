@@ -68,7 +68,7 @@ SCHEDULES = [
 
 
 @pytest.mark.parametrize("make,want", SCHEDULES)
-def test_rates(make, want):
+def test_learning_rates_of_schedules(make, want):
     np.testing.assert_allclose(rates(make), want, 1e-12, 1e-15)
 
 
@@ -98,7 +98,7 @@ def test_rescaling_is_for_each_milestone():
         s.SequentialLR(optimizer, [s.StepLR(optimizer, 1)] * 2, [2], interval_rescaling=[True, False])
 
 
-def test_going_on():
+def test_schedules_resume_from_state():
     optimizer = optim.SGD([flow.tensor([0.0], requires_grad=True)], lr=1.0)
     with pytest.raises(ValueError, match="initial_lr"):
         s.StepLR(optimizer, 1, 0.5, last_epoch=3)

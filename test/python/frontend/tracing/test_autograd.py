@@ -230,7 +230,7 @@ def test_checkpoint_outside_of_gradients_is_the_function():
     assert "depend" not in module_text(flow.checkpoint(_block), flow.TensorSpec((3,), flow.float32))
 
 
-def test_compiled():
+def test_compiled_gradients():
     step = flow.compile(flow.value_and_grad(sine))
     value, dx = step(X)
     assert_close(value, (np.sin(X) * X).sum())
@@ -262,7 +262,7 @@ def test_positions_of_arguments_from_the_end():
     assert by_c == [18] and by_b == [60]
 
 
-def test_refusals():
+def test_refused_gradient_calls():
     assert "expected sin to return one tensor of floats" in _refused(flow.grad(flow.sin), X)
     assert "got (" in _refused(flow.grad(lambda x: (x.sum(), x)), X)
     assert "expected argument 0 to have tensors of floats" in _refused(flow.grad(lambda n: n.sum()), np.arange(3))

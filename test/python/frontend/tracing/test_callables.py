@@ -177,7 +177,7 @@ def generator(x: Any) -> Any:
         (generator, "generator is a generator; return the tensors, as a list"),
     ],
 )
-def test_what_is_no_function(wrong: Any, text: str) -> None:
+def test_objects_that_are_not_callable(wrong: Any, text: str) -> None:
     """Refused at the call of flow.compile, not at the call of the result; by flow.trace as well."""
     with pytest.raises(flow.CallError, match=text):
         flow.compile(wrong)
@@ -292,7 +292,7 @@ def test_dataclasses_are_containers() -> None:
         rows(Layer(X.ravel()))
 
 
-def test_what_is_no_argument_is_named() -> None:
+def test_invalid_arguments_are_named() -> None:
     with pytest.raises(
         flow.CallError, match=r"expected x\[\"a\"\] to be an array, .* or dataclass of these, got object"
     ):

@@ -190,7 +190,7 @@ def test_gradients_are_accumulated_and_cleared():
     np.testing.assert_allclose(history(True), history(False), 1e-6)
 
 
-def test_nothing_is_equal_to_none():
+def test_comparisons_with_none():
     t = flow.ones(2)
     assert (t == None) is False and (t != None) is True  # noqa: E711
     assert None not in [t] and [t].count(None) == 0
@@ -297,7 +297,7 @@ def test_changed_class_attributes_are_traced_again():
     assert plain.times(X).tolist() == (X * 4).tolist()
 
 
-def test_what_is_computed_of_an_argument_is_updated_alone():
+def test_updates_of_computed_tensors_leave_arguments_unchanged():
     def local(x):
         y = x * 2
         y += 1

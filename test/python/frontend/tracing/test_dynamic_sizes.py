@@ -32,7 +32,7 @@ IMAGES = flow.TensorSpec((None, None))
         (lambda x: x[x.shape[0] - 1], lambda x: x[-1]),
     ],
 )
-def test_values(function: Callable[..., Any], reference: Callable[..., Any]) -> None:
+def test_values_for_two_sizes(function: Callable[..., Any], reference: Callable[..., Any]) -> None:
     """Against NumPy, for two sizes of one program."""
     program = flow.compile(function, ROWS)
     for array in (X, Y):

@@ -132,7 +132,7 @@ def results_of(function, lib, wrapped=lambda f: f):
 
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
-def test_like_pytorch(function, compiled):
+def test_view_updates_equal_pytorch(function, compiled):
     wrapped = flow.compile if compiled else lambda f: f
     for got, want in zip(results_of(function, flow, wrapped), results_of(function, torch), strict=True):
         np.testing.assert_allclose(got, want, 1e-4, 1e-4)
@@ -184,14 +184,14 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_refused(name):
+def test_refused_view_updates(name):
     update, text = REFUSED[name]
     with pytest.raises(flow.TraceError, match=text) as info:
         flow.compile(lambda x: update(x * 1))(X)
     assert "test_functionalization.py" in info.value.place.file
 
 
-def test_what_is_refused_in_eager_mode_names_the_line():
+def test_refused_eager_view_updates_name_the_line():
     w, x = flow.ones(3, 4).requires_grad_(), flow.ones(3, 4)
     with pytest.raises(RuntimeError, match="__setitem__ would update a leaf that requires grad"):
         w[0] = 1

@@ -120,7 +120,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("function,spec,text", REFUSED)
-def test_refused(function, spec, text):
+def test_refused_calls_in_traces(function, spec, text):
     with pytest.raises(flow.TraceError) as info:
         flow.trace(function, spec)
     assert text in str(info.value)
@@ -159,7 +159,7 @@ def test_bad_spec(shape, dtype, text):
         flow.TensorSpec(shape, dtype)
 
 
-def test_classes():
+def test_error_classes():
     """An invalid call is a `TraceError` in a traced function, and another error in eager mode."""
 
     def wrong(x):

@@ -164,7 +164,7 @@ def test_gradients_that_are_taken_once():
         flow.compile(flow.grad(lambda x: first(x).sum()))(X)
 
 
-def test_refusals():
+def test_refused_backward_calls():
     @flow.checkpoint
     def kept(x):
         return Reversed.apply(x)

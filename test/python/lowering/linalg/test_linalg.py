@@ -132,7 +132,7 @@ def check(runner, sample, dtype):
 
 
 @pytest.mark.parametrize("sample,dtype", PARAMS)
-def test_sample(sample, dtype, compiled):
+def test_samples_at_the_linalg_stage(sample, dtype, compiled):
     check(compiled(sample.op, static), sample, dtype)
 
 

@@ -89,7 +89,7 @@ CASES = [
 
 
 @pytest.mark.parametrize("kind,dtype", CASES, ids=str)
-def test_binary(kind, dtype):
+def test_binary_scalars(kind, dtype):
     a, b = pairs(dtype)
     with np.errstate(all="ignore"):
         want = evaluate.BINARY[kind](a, b)
@@ -98,14 +98,14 @@ def test_binary(kind, dtype):
 
 @pytest.mark.parametrize("kind", sorted(s.COMPARE))
 @pytest.mark.parametrize("dtype", [dtypes.bool_, *INTEGERS, *WIDE_FLOATS], ids=str)
-def test_comparison(kind, dtype):
+def test_scalar_comparisons(kind, dtype):
     a, b = pairs(dtype)
     got = run(lambda x, y: s.binary(kind, x, y), [a, b], dtypes.bool_)
     np.testing.assert_array_equal(got, evaluate.BINARY[kind](a, b))
 
 
 @pytest.mark.parametrize("kind,dtype", UNARY, ids=str)
-def test_unary(kind, dtype):
+def test_unary_scalars(kind, dtype):
     a = edges(dtype)
     with np.errstate(all="ignore"):
         want = np.asarray(evaluate.UNARY[kind](a)).astype(dtype.numpy)
@@ -141,7 +141,7 @@ def fits(x, dtype):
 
 @pytest.mark.parametrize("source", [dtypes.bool_, *INTEGERS, *FLOATS], ids=str)
 @pytest.mark.parametrize("target", [dtypes.bool_, *INTEGERS, *FLOATS], ids=str)
-def test_cast(source, target):
+def test_scalar_casts(source, target):
     a = edges(source)
     if source.is_float and target.is_integer:
         a = a[fits(a.astype(np.float64), target)]

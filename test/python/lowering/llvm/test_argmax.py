@@ -15,20 +15,20 @@ def check(x, specs=None):
 
 @pytest.mark.parametrize("size", [1, 2, 31, 64, 65, 1000, 4099])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, np.int8, np.uint8, np.int32, np.int64])
-def test_random(size, dtype):
+def test_argmax_of_random_rows(size, dtype):
     check((RNG.normal(size=(7, size)) * 40).astype(dtype))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.int32])
 @pytest.mark.parametrize("places", [(0, 999), (63, 64), (500, 437), (1, 2, 3), (998, 999)])
-def test_equal_elements(dtype, places):
+def test_argmax_of_equal_elements(dtype, places):
     x = np.zeros((2, 1000), dtype)
     x[1, list(places)] = 5
     check(x)
 
 
 @pytest.mark.parametrize("places", [(0,), (999,), (64, 65, 3), (500, 12)])
-def test_nan(places):
+def test_argmax_of_nan(places):
     x = RNG.normal(size=(3, 1000)).astype(np.float32)
     x[1, list(places)], x[2, 700] = np.nan, np.inf
     check(x)

@@ -44,7 +44,7 @@ def tolerance(dtype, depth):
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("shape", SHAPES)
-def test_shapes(layout, shape):
+def test_contraction_shapes(layout, shape):
     a, b, want = operands(layout, *shape)
     np.testing.assert_allclose(flow.compile(LAYOUTS[layout])(a, b), want, **tolerance(np.float32, shape[1]))
 
@@ -52,7 +52,7 @@ def test_shapes(layout, shape):
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("dtype", [np.float16, np.float64, np.int32])
 @pytest.mark.parametrize("rows", [3, 30])
-def test_element_types(layout, dtype, rows):
+def test_contraction_element_types(layout, dtype, rows):
     a, b, want = operands(layout, rows, 37, 21, dtype)
     np.testing.assert_allclose(flow.compile(LAYOUTS[layout])(a, b), want, **tolerance(dtype, 37))
 

@@ -52,7 +52,7 @@ def product(x, w, bias, level):
     ],
     ids=str,
 )
-def test_values(shape, dtype, level, monkeypatch):
+def test_products_of_few_rows(shape, dtype, level, monkeypatch):
     emitted = []
     emit = FewRows.emit
     monkeypatch.setattr(FewRows, "emit", lambda nest: emitted.append(nest) or emit(nest))

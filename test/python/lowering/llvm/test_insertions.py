@@ -21,14 +21,14 @@ def check(function, reference, *arrays, specs=None):
 
 @pytest.mark.parametrize("axis", [0, 1])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_cat(shape, axis):
+def test_cat_insertions(shape, axis):
     x, y = numbers(shape), numbers(shape)
     check(lambda x, y: flow.cat([x, y, x], axis), lambda x, y: np.concatenate([x, y, x], axis), x, y)
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2])
 @pytest.mark.parametrize("shape", [(3, 5), (70, 300), (1, 1)])
-def test_stack(shape, axis):
+def test_stack_insertions(shape, axis):
     x, y = numbers(shape), numbers(shape)
     check(lambda x, y: flow.stack([x, y], axis), lambda x, y: np.stack([x, y], axis), x, y)
 
@@ -49,7 +49,7 @@ def test_stack_along_the_last_dimension_of_other_types(dtype):
 
 
 @pytest.mark.parametrize("dtype", [np.bool_, np.int8, np.uint8, np.int32, np.int64, np.float16, np.float64])
-def test_pad(dtype):
+def test_pad_insertions(dtype):
     x = numbers((4, 3, 70), dtype)
     check(lambda x: flow.pad(x, (1, 2, 3, 0)), lambda x: np.pad(x, ((0, 0), (3, 0), (1, 2))), x)
 

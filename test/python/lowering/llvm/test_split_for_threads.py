@@ -30,7 +30,7 @@ Y = RNG.normal(size=(4096, 48)).astype(np.float32)
         (lambda x, y: flow.relu(x[:, 0] @ y), lambda x, y: np.maximum(x[:, 0] @ y, 0)),
     ],
 )
-def test_values(fn, reference):
+def test_values_of_split_reductions(fn, reference):
     compiled = flow.compile(fn)
     got = np.asarray(compiled(X, Y))
     assert "oneflow.parts" in compiled.ir("kernels")

@@ -14,13 +14,13 @@ def check(function, reference, *arrays, specs=None):
 
 
 @pytest.mark.parametrize("shape", [(16, 16), (64, 1024), (65, 1100), (3, 100), (100, 3), (1, 7), (17, 15), (5, 4)])
-def test_shapes(shape):
+def test_transposes_of_all_shapes(shape):
     x = RNG.normal(size=shape).astype(np.float32)
     check(lambda x: flow.permute(x, (1, 0)), np.transpose, x)
 
 
 @pytest.mark.parametrize("dtype", [np.bool_, np.int8, np.uint8, np.int32, np.int64, np.float16, np.float64])
-def test_element_types(dtype):
+def test_transposes_of_element_types(dtype):
     x = (RNG.normal(size=(37, 50)) * 50).astype(dtype) if dtype != np.bool_ else RNG.random((37, 50)) > 0.5
     check(lambda x: flow.permute(x, (1, 0)), np.transpose, x)
 

@@ -36,14 +36,14 @@ def test_every_kernel_is_announced_as_it_is(lowered):
     assert {s.binary_key for s in program.sources.values()} <= {s.binary_key for _, s in heard}
 
 
-def test_what_templates_write_is_known_when_they_are_outlined(lowered):
+def test_templates_are_announced_when_outlined(lowered):
     program, heard, passes = lowered
     first = {source.binary_key for done, source in heard if passes[done] == "oneflow-outline-templates"}
     attention = [s for name, s in program.sources.items() if name.startswith("oneflow_attention")]
     assert attention and first == {s.binary_key for s in attention}
 
 
-def test_nobody_is_told_after_the_block(lowered):
+def test_no_announcements_after_the_block(lowered):
     heard = []
     with listening(heard.append):
         pass

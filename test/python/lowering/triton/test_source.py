@@ -65,7 +65,7 @@ def test_a_persistent_kernel_is_a_loop_over_tiles():
     assert source.has_dot and source.descriptor_only == ("p0", "p1", "p2")
 
 
-def test_what_a_kernel_says_of_itself():
+def test_fields_of_a_kernel_source():
     """A kernel names the called functions; parameters that the kernel addresses are not for descriptors alone."""
     source = only_source(lambda x, w: F.layer_norm(flow.sin(x), w.shape, w), [(8, 30), (30,)], flow.float32)
     assert {"add"} <= {f.name for f in source.functions} and source.preamble == preamble({"libdevice"})

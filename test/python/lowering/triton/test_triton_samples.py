@@ -31,12 +31,12 @@ def context():
 
 
 @pytest.mark.parametrize(("sample", "dtype"), CASES, ids=[f"{s}-{d}" for s, d in CASES])
-def test_sample(sample, dtype, context):
+def test_samples_in_the_triton_interpreter(sample, dtype, context):
     assert not check_triton(sample, dtype, context=context)
 
 
 @pytest.mark.parametrize("sample", SPREAD if EVERY else list(FIRST.values()), ids=str)
-def test_dynamic(sample, context):
+def test_dynamic_samples_in_the_triton_interpreter(sample, context):
     try:
         check_triton(sample, sample.dtypes[0], dynamic=True, context=context)
     except (OperatorError, PipelineFailure) as error:

@@ -66,7 +66,7 @@ ALL = ("oneflow-infer-sbp", "oneflow-insert-boxing", "oneflow-to-physical{rank=1
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_one_annotation(place, context):
+def test_single_bad_annotation(place, context):
     """Every attribute at every place, for every pass first."""
     for attribute, first in itertools.product(ATTRIBUTES, range(3)):
         check({place: attribute}, ALL[first:], context)
@@ -74,6 +74,6 @@ def test_one_annotation(place, context):
 
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 @given(places=st.dictionaries(st.sampled_from(PLACES), st.sampled_from(ATTRIBUTES)), first=st.integers(0, 2))
-def test_several_annotations(places, first, context):
+def test_several_bad_annotations(places, first, context):
     """Several at once."""
     check(places, ALL[first:], context)

@@ -32,7 +32,7 @@ def all_pairs(mesh, shape, dtype, sums):
 
 @pytest.mark.parametrize("mesh", MESHES, ids=str)
 @pytest.mark.parametrize("shape", [(4, 6), (5, 3), (7, 1), (2, 0), (1,), ()], ids=str)
-def test_every_pair(mesh, shape, context):
+def test_boxing_between_every_pair_of_layouts(mesh, shape, context):
     """Even, uneven and empty pieces, partial sums of both signs."""
     with context:
         text, count = all_pairs(mesh, shape, "f64", True)
@@ -55,7 +55,7 @@ def test_element_types(dtype, context):
         check_distributed(module, arrays, [a for a in arrays for _ in range(count)], tolerance=0)
 
 
-def test_three_axes(context):
+def test_boxing_on_three_mesh_axes(context):
     """Some pairs on a mesh of three axes."""
     every = layouts((2, 2, 2), 2)
     pairs = [(every[(7 * i) % len(every)], every[(29 * i + 11) % len(every)]) for i in range(40)]

@@ -38,7 +38,7 @@ def swapped(context):
     return one, two
 
 
-def test_same_order(context):
+def test_matching_collectives_are_accepted(context):
     """The collectives that the passes write match."""
     with context:
         modules = ranks(context)
@@ -46,7 +46,7 @@ def test_same_order(context):
         assert [len(r) for r in run(modules)] == [2, 2]
 
 
-def test_another_order(context):
+def test_reordered_collectives_are_refused(context):
     """Both errors name the waiting rank and the collective."""
     with context:
         modules = swapped(context)
@@ -59,7 +59,7 @@ def test_another_order(context):
             run(modules)
 
 
-def test_one_less(context):
+def test_missing_collective_is_refused(context):
     """A rank that leaves out a collective leaves the others waiting."""
     with context, ir.Location.unknown():
         one, two = ranks(context)
@@ -80,7 +80,7 @@ func.func @main(%x: tensor<6x4xf32> {oneflow.nd_sbp = [#sbp.partial_sum]}, %y: t
 """  # noqa: E501
 
 
-def test_other_numbers_of_tensors(context):
+def test_joined_collectives_of_different_sizes_are_refused(context):
     """A rank that joins two sums, where the other has the first alone, is found."""
     with context:
         module = distribute(SUMS, context, (2,))

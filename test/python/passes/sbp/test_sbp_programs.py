@@ -25,7 +25,7 @@ func.func @main(%x: tensor<6x4xf64>, %w: tensor<4x4xf64> {oneflow.nd_sbp = [#sbp
 
 
 @pytest.mark.parametrize("strategy", ["greedy", "auto"])
-def test_calls(strategy, context):
+def test_layouts_through_calls(strategy, context):
     """Two calls take operands in the annotated layouts of the function."""
     with context:
         module = distribute(CALLS, context, (2,), f"strategy={strategy}")
@@ -51,7 +51,7 @@ func.func @main(%p: i1, %x: tensor<6xf32> {oneflow.nd_sbp = [#sbp.split<0>]}) ->
 
 
 @pytest.mark.parametrize("strategy", ["greedy", "auto"])
-def test_blocks(strategy, context):
+def test_layouts_between_blocks(strategy, context):
     """Between blocks, and to functions outside, tensors are whole."""
     with context:
         module = distribute(BLOCKS, context, (2,), f"strategy={strategy}")
@@ -88,7 +88,7 @@ LAYOUTS = {
 
 @pytest.mark.parametrize("strategy", ["greedy", "auto"])
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_training(layout, strategy, context):
+def test_layouts_of_training_steps(layout, strategy, context):
     """Data, tensor and ZeRO parallel gradients of two layers, and mixtures, by annotation alone."""
     mesh, *layouts = LAYOUTS[layout]
     text = MLP

@@ -160,7 +160,7 @@ def of(name):
 
 
 @pytest.mark.parametrize("sample", SEARCHED, ids=str)
-def test_nothing_is_missing(sample):
+def test_all_sound_signatures_are_offered(sample):
     """Every assignment of S, B and P that gives the whole is offered."""
     assert not missing_signatures(sample)
 
@@ -174,7 +174,7 @@ def test_coincidences_are_refuted(name):
 
 
 @pytest.mark.parametrize("name", [r.name for r in REGISTRY if r.unoffered])
-def test_what_is_withheld_is_missing(name):
+def test_unoffered_signatures_are_missing(name):
     """A record with unoffered signatures withholds one for a sample, and only for the listed operands."""
     free = UNOFFERED[name].split()
     found = [(s, m) for s in of(name) for m in missing_signatures(s)]

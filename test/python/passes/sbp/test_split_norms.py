@@ -56,7 +56,7 @@ def test_split_rows(norm, mesh, strategy, context):
 
 
 @pytest.mark.parametrize("norm", NORMS)
-def test_only_sums_of_rows_meet(norm, context):
+def test_only_row_sums_are_exchanged(norm, context):
     """No collective has the elements of a row."""
     with context:
         module = distribute(program(norm, (2,)), context, (2,))

@@ -19,7 +19,7 @@ func.func @main(%x: tensor<8x6xf32> {oneflow.nd_sbp = [#sbp.split<0>, #sbp.split
 """
 
 
-def test_drawing(context, tmp_path):
+def test_drawing_of_layouts(context, tmp_path):
     """Six nodes on four levels, five uses of tensors, and every move named with its bytes."""
     with context:
         run_passes(read_module(TEXT, context), f"oneflow-infer-sbp{{view={tmp_path}/page.html}}")

@@ -532,7 +532,7 @@ def test_another_stream_waits_for_the_values(cuda):
     assert (other.handle, usual.handle) in cuda.stream_waits
 
 
-def test_threads(cuda):
+def test_concurrent_device_programs_of_threads(cuda):
     function, x, w = flow.compile(chain, device="cuda"), floats(6, 9), floats(9, 9)
     want, found = function(x, w), []
     threads = [threading.Thread(target=lambda: found.append(function(x, w))) for _ in range(4)]

@@ -41,7 +41,7 @@ def gelu(x):
     return x * (1 + scipy.special.erf(x / np.sqrt(2))) / 2
 
 
-def test_kernels_as_written_by_hand():
+def test_hand_written_plans_with_host_kernels():
     """A gather from a value of the kernel, and a count of bits plus a number."""
     context = create_context()
     module = ir.Module.parse(KERNELS.read_text(encoding="utf-8"), context)
@@ -78,7 +78,7 @@ def test_sizes_that_are_not_known_before(cuda):
         np.testing.assert_allclose(function(floats(rows, 4)), gelu(floats(rows, 4)).sum(0), rtol=1e-5, atol=1e-5)
 
 
-def test_it_is_kept_on_the_disk(cuda):
+def test_host_kernels_are_cached_on_disk(cuda):
     for _ in range(2):
         with pytest.warns(RuntimeWarning, match="runs on the host"):
             got = flow.compile(flow.gelu, device="cuda")(floats(5))

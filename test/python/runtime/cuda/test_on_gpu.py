@@ -64,7 +64,7 @@ def compiled(op, context, dynamic=False):
 
 
 @pytest.mark.parametrize(("sample", "dtype"), CASES, ids=[f"{s}-{d}" for s, d in CASES])
-def test_sample(sample, dtype, context):
+def test_samples_on_a_gpu(sample, dtype, context):
     """The first run launches kernels one by one, the second is a graph, the third a graph that was changed."""
     op = make_call(sample, sample.arrays(dtype), sample.attributes(dtype), REGISTRY)
     want, run = [np.asarray(r) for r in run_reference(op)], compiled(op, context)
@@ -164,7 +164,7 @@ PRODUCTS = [(8192, 768, 328), (1544, 3080, 200), (400, 584, 1024)]
 
 @pytest.mark.parametrize("config", HOPPER_CONFIGS, ids=lambda c: f"{c.rows}x{c.columns}")
 @pytest.mark.parametrize("sizes", PRODUCTS, ids=str)
-def test_products_by_groups_of_warps(sizes, config, change_gpu, monkeypatch, tmp_path):
+def test_warp_specialized_products(sizes, config, change_gpu, monkeypatch, tmp_path):
     """Each tile of the Gluon kernel, on plain and transposed operands, with epilogues."""
     monkeypatch.setenv("ONEFLOW_CACHE_DIR", str(tmp_path))
     change_gpu(overrides={"warp_specialized": config})
@@ -187,7 +187,7 @@ def test_products_by_groups_of_warps(sizes, config, change_gpu, monkeypatch, tmp
 
 
 @pytest.mark.parametrize(("name", "config"), list(zip(FOLLOWING, itertools.cycle(HOPPER_CONFIGS), strict=False)))
-def test_what_follows_products_by_groups_of_warps(name, config, change_gpu, monkeypatch, tmp_path):
+def test_epilogues_of_warp_specialized_products(name, config, change_gpu, monkeypatch, tmp_path):
     """Rows and columns end within tiles; some numbers are infinite or none."""
     monkeypatch.setenv("ONEFLOW_CACHE_DIR", str(tmp_path))
     change_gpu(overrides={"warp_specialized": config})
@@ -283,7 +283,7 @@ def test_memory_that_runs_out():
     assert flow.ones(4, device="cuda").sum().item() == 4
 
 
-def test_pytorch_in_and_out():
+def test_exchange_with_pytorch_on_a_gpu():
     torch = pytest.importorskip("torch")
     function = flow.compile(lambda x, w: flow.softmax(x @ w))
     x, w = torch.randn(64, 32, device="cuda"), torch.randn(32, 48, device="cuda")
@@ -307,7 +307,7 @@ def test_pytorch_in_and_out():
     side.synchronize()
 
 
-def test_jax_in_and_out(monkeypatch):
+def test_exchange_with_jax(monkeypatch):
     monkeypatch.setenv("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     jax, function = pytest.importorskip("jax"), flow.compile(lambda x: x * 2.0 + 1.0)
     if jax.default_backend() != "gpu":
@@ -319,7 +319,7 @@ def test_jax_in_and_out(monkeypatch):
         x = got
 
 
-def test_cupy_in_and_out():
+def test_exchange_with_cupy():
     cupy, function = pytest.importorskip("cupy"), flow.compile(lambda x: x * 2.0 + 1.0)
     x = cupy.arange(12, dtype=cupy.float32).reshape(3, 4)
     np.testing.assert_array_equal(cupy.asnumpy(cupy.from_dlpack(function(x))), cupy.asnumpy(x) * 2 + 1)
@@ -354,7 +354,7 @@ def test_the_sanitizer_finds_nothing():
         pytest.skip("compute-sanitizer is not installed")
     names = "softmax or layer_norm or matmul or conv2d or index_select or cumsum or cat"
     tests = [sys.executable, "-m", "pytest", "-q", "-o", "addopts=", "-x", "-m", "gpu", __file__]
-    chosen = ["-k", f"test_sample and -f32 and ({names})"]
+    chosen = ["-k", f"test_samples_on_a_gpu and -f32 and ({names})"]
     alone = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
     command = [tool, "--error-exitcode", "9", *tests, *chosen]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=alone)

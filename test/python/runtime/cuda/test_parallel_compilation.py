@@ -46,7 +46,7 @@ def test_binaries_and_caches_are_the_same(program, tmp_path, monkeypatch):
     assert files[0] == files[1] and len(files[0]) == 2 * len(one)
 
 
-def test_what_is_on_the_disk_is_not_compiled_again(program, tmp_path, monkeypatch):
+def test_cached_kernels_are_not_compiled_again(program, tmp_path, monkeypatch):
     first = compiled(program, tmp_path, 4, monkeypatch)
     monkeypatch.setattr(kernel_cache, "compile_source", None)
     again = compiled(program, tmp_path, 4, monkeypatch)

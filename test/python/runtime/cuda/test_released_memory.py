@@ -42,7 +42,7 @@ def a_program(device):
     return [function, [function(table, ids) for _ in range(4)]]
 
 
-def test_in_a_thread_that_has_used_no_device(cuda):
+def test_release_in_a_thread_without_a_device(cuda):
     before = set(cuda.pinned)
     held = a_program(0)[:1]
     made = set(cuda.pinned) - before
@@ -54,7 +54,7 @@ def test_in_a_thread_that_has_used_no_device(cuda):
 
 
 @pytest.mark.parametrize("make", [a_program, an_array])
-def test_amid_work_for_another_device(cuda, make):
+def test_release_during_work_of_another_device(cuda, make):
     pinned, held = set(cuda.pinned), make(1)
     before = len(cuda.live)
     driver.device(0).use()

@@ -93,7 +93,7 @@ def test_new_arguments_are_read_in_place(program, arrays):
     assert program.looked == 3, "the first run with another array"
 
 
-def test_one_that_comes_anew_in_the_memory_of_another_is_seen(program, arrays):
+def test_a_new_argument_in_reused_memory_is_detected(program, arrays):
     _, w, r = arrays
     program(on(floats(4, 4)), w, r)
     assert program.looked == 3
@@ -119,7 +119,7 @@ def test_a_step_of_training_takes_few_calls(arrays, monkeypatch):
     assert calls_of(step, arrays[0]) <= 80
 
 
-def test_an_argument_in_other_memory_is_seen(program, arrays):
+def test_an_argument_in_other_memory_is_detected(program, arrays):
     x, _, r = arrays
     for seed in range(3):
         w = floats(4, 4, seed=seed)
@@ -136,7 +136,7 @@ def test_a_number_is_known_by_its_value(program, arrays):
         np.testing.assert_allclose(program(x, w, r)[0].numpy(), wanted(X, W, 2), 1e-5)
 
 
-def test_after_a_run_that_failed_nothing_is_known(program, arrays, cuda):
+def test_a_failed_run_clears_the_cache(program, arrays, cuda):
     x, w, r = arrays
     with pytest.raises(ArgumentError, match="'w'"):
         program(x, on(floats(3, 3)), np.array(7, np.float32))
@@ -165,7 +165,7 @@ def test_an_array_of_another_stream_is_waited_for_at_every_run(arrays, cuda):
         assert (int(other.handle), int(x.stream.handle)) in cuda.stream_waits
 
 
-def test_runs_on_another_stream_are_that_ones(program, arrays, cuda):
+def test_runs_on_another_stream_wait_for_arguments(program, arrays, cuda):
     x, w, r = arrays
     with using(Stream(driver.device(0))) as other:
         for _ in range(3):
@@ -175,7 +175,7 @@ def test_runs_on_another_stream_are_that_ones(program, arrays, cuda):
     assert program(x, w, r)[0].stream is x.stream
 
 
-def test_arguments_that_are_given_up_are_freed(program, arrays, cuda):
+def test_cached_arguments_are_freed_with_the_last_reference(program, arrays, cuda):
     x, _, r = arrays
     w = on(W)
     for _ in range(3):
@@ -186,7 +186,7 @@ def test_arguments_that_are_given_up_are_freed(program, arrays, cuda):
     np.testing.assert_allclose(program(x, on(X), r)[0].numpy(), wanted(X, X, R), 1e-5)
 
 
-def test_the_workspace_may_go(program, arrays, cuda):
+def test_a_freed_workspace_is_replaced(program, arrays, cuda):
     x, w, r = arrays
     before = len(cuda.live)
     x.stream.trim()
@@ -220,7 +220,7 @@ def test_a_failure_of_the_run_before_is_raised():
     assert program.looked == 2
 
 
-def test_threads(program, arrays):
+def test_replays_of_threads(program, arrays):
     _, w, r = arrays
     wrong = []
 

@@ -58,7 +58,7 @@ def test_results_do_not_spoil_arguments(begins, second):
             b.take(last)
 
 
-def test_an_argument_that_comes_anew_into_what_is_updated(cuda):
+def test_a_new_argument_that_overlaps_an_updated_one(cuda):
     with create_context() as context, ir.Location.unknown():
         program = compile_cuda(read_module(TEXT.replace("SECOND", ""), context), options=Options(cached=False))
     c = CudaArray.of(np.full(64, 3, np.float32), driver.device(0))

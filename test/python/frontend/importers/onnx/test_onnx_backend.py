@@ -43,7 +43,7 @@ def cases():
 
 
 @pytest.mark.parametrize("name", SAMPLE)
-def test_node_cases(name, cases):
+def test_onnx_node_cases(name, cases):
     case = cases[f"test_{name}"]
     prepared = backend.prepare(case.model)
     for inputs, outputs in ([list(map(_normalize_tensor, part)) for part in parts] for parts in case.data_sets):

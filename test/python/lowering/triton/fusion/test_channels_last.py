@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from test_many_blocks import check, floats
+from test_tiled_kernels import check, floats
 
 import oneflow as flow
 

@@ -120,7 +120,7 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_other_sums(name):
+def test_sums_of_unequal_loops_are_not_joined(name):
     function, shapes = OTHERS[name]
     program = lowered(function, normal(*shapes), flow.float16)
     assert all(s.text.count("tl.dot(") <= 1 for s in program.sources.values())

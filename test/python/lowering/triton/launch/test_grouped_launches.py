@@ -206,7 +206,7 @@ def test_each_tile_takes_the_descriptors_and_pointers_of_its_product(stays, chan
     [((768, 768, 8192), 14, (7, 7)), ((768, 768, 8192), 3, (3,)), ((768, 3072, 8192), 2, (2,)),
      ((768, 3072, 8192), 4, (4,)), ((8192, 8192, 8192), 5, (1,) * 5)],
 )  # fmt: skip
-def test_how_many_products_are_each_launch(shape, count, wanted):
+def test_number_of_products_in_a_grouped_launch(shape, count, wanted):
     """As many as fill rounds: 18 or 36 tiles of the first, 72 of the second; none where each fills the device."""
     assert tuple(sorted(grouped_launch_sizes(Product(1, *shape, 2, True), count))) == wanted
 

@@ -178,7 +178,7 @@ def test_a_boolean_mask():
 
 
 @pytest.mark.parametrize("rank", [2, 3])
-def test_other_ranks(rank):
+def test_attention_of_other_ranks(rank):
     shapes = (None, None, WIDTH)[3 - rank :]
     program = lower(gradients(plain), *[spec(*shapes)] * 4)
     assert "oneflow_attention_0" in program.sources

@@ -113,7 +113,7 @@ def expected(dy, q, k, v, is_causal):
 
 
 @pytest.mark.parametrize("call", INTERPRETED, ids=str)
-def test_values(call, few_sms):
+def test_values_of_hopper_attention(call, few_sms):
     given = operands(*call)
     program = lower(*call, dtype=flow.float16).on("sm_90")
     assert "gl.warp_specialize" in program.sources[NAME].text
@@ -122,7 +122,7 @@ def test_values(call, few_sms):
 
 
 @pytest.mark.parametrize("call", CALLS, ids=str)
-def test_it_compiles_without_serialized_products(call):
+def test_hopper_attention_compiles_without_serialized_products(call):
     check_compiled(lower(*call).on("sm_90").sources[NAME], 4)
 
 
@@ -164,7 +164,7 @@ def spilled(told):
     ],
     ids=["few queries", "one query", "narrow", "wide", "mask", "sizes of the run", "negative scale"],
 )
-def test_others_have_the_plain_form_alone(call):
+def test_unsupported_attention_uses_the_generic_kernel(call):
     program = call()
     assert not program.sources[NAME].specializations and program.on("sm_90").sources == program.sources
 
@@ -197,7 +197,7 @@ def test_the_next_queries_are_prefetched(program):
     assert "queries_full, queries_empty = barriers(2, 1), barriers(2, 2)" in text
 
 
-def test_only_hopper_has_it(program):
+def test_only_hopper_uses_warp_specialized_attention(program):
     plain, special = program.on("sm_80").sources[NAME], program.on("sm_90").sources[NAME]
     assert "import triton.language as tl" in plain.text and "gluon" in special.text
     assert plain.parameters == special.parameters and plain.name == special.name
@@ -210,7 +210,7 @@ def other_gluon(monkeypatch):
     monkeypatch.setattr(kernel_cache, "_version", lambda: "9.8.7")
 
 
-def test_where_triton_refuses_gluon_the_plain_form_runs(program, other_gluon):
+def test_generic_kernel_runs_where_triton_refuses_gluon(program, other_gluon):
     line = rf"^Triton 9\.8\.7 does not compile {NAME} in the form for sm_90, [^\n]*NVMMADistributedLayout[^\n]*$"
     with pytest.warns(RuntimeWarning, match=line) as told:
         compiled, binaries = kernel_cache.compile_for_arch(program, "sm_90", cached=False)
@@ -250,7 +250,7 @@ def test_the_installed_triton_takes_the_forms_in_gluon(program):
     assert compiled.sources[NAME].language == GLUON and len(binaries[NAME].maps) == 4
 
 
-def test_it_is_cached_on_disk(program):
+def test_hopper_attention_is_cached_on_disk(program):
     source = program.sources[NAME]
     assert Source.from_dict(json.loads(json.dumps(source.to_dict()))) == source
     assert "specializations" not in dataclasses.replace(source, specializations={}).to_dict()
@@ -330,7 +330,7 @@ def test_gradients_of_masked_blocks_have_loops_of_their_own(name):
         "wide and unaligned",
     ],
 )
-def test_some_gradients_have_the_plain_form_alone(call, by_key, by_query):
+def test_unsupported_gradients_use_the_generic_kernel(call, by_key, by_query):
     """The query kernel has the form also where there are few blocks of keys, or keys without a query."""
     sources = lower_gradients(*call).sources
     found = {len(s.parameters): bool(s.specializations) for n, s in sources.items() if n in GRADIENTS}

@@ -84,7 +84,7 @@ SIZES = [(200, 264, 136), (384, 72, 64)]
 @of_every_tile
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
 @pytest.mark.parametrize("turned", [False, True], ids=["as they are", "turned"])
-def test_values(sizes, turned, config, change_gpu):
+def test_values_of_hopper_products(sizes, turned, config, change_gpu):
     change_gpu(overrides={"warp_specialized": config})
     (rows, columns, depth), rng = sizes, np.random.default_rng(5)
     shapes = [(rows, depth), (depth, columns), (columns,)]
@@ -188,7 +188,7 @@ def test_the_model_chooses_the_fastest_configuration(sizes, tile):
     [(lambda a, b: a @ b, 1), (lambda a, b: F.relu(a @ b), 1), (lambda a, b: (a @ b).transpose(0, 1) * 2.0, 2)],
     ids=["plain", "relu", "transposed"],
 )
-def test_no_split_k_where_the_product_has_the_form(function, launches):
+def test_warp_specialized_products_have_no_split_k(function, launches):
     """The warp-specialized kernel is as fast without split-K, but needs row-major results."""
     program = program_of(function, [(768, 12288), (12288, 3072)], flow.bfloat16)
     assert program.plan.count("run.launch") == launches
@@ -223,5 +223,5 @@ def test_very_heavy_epilogues_have_several_programs_per_sm():
     ],
     ids=["transposed", "batched", "odd"],
 )
-def test_others_have_the_plain_form_alone(function, shapes):
+def test_unsupported_products_use_the_generic_kernel(function, shapes):
     assert not lower(function, *shapes).specializations

@@ -36,7 +36,7 @@ def special(function, shapes, config, change_gpu, dtype=flow.float32):
 
 @of_every_tile
 @of_every_form
-def test_values(form, config, change_gpu):
+def test_values_of_hopper_f32_products(form, config, change_gpu):
     """Rows, columns and depth end within tiles and steps; a program has several tiles."""
     rng = np.random.default_rng(7)
     a, b, c = (rng.standard_normal(s).astype(np.float32) for s in [(200, 140), (140, 520), (520,)])
@@ -102,7 +102,7 @@ def test_the_model_chooses_the_fastest_configuration(sizes, tile):
     assert (best and (best.rows, best.columns)) == tile
 
 
-def test_others_have_the_plain_form_alone():
+def test_unsupported_f32_products_use_the_generic_kernel():
     """Odd rows, batches, and products whose f32 operands are split into tf32."""
     for shapes in [((4096, 4095), (4095, 4096)), ((3, 4096, 4096), (3, 4096, 4096))]:
         (source,) = program_of(lambda a, b: a @ b, shapes, flow.float32).sources.values()

@@ -63,7 +63,7 @@ def short_rows(change_gpu):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("length", [64, 56])
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_what_rows_are(name, length, kind):
+def test_values_of_hopper_rows(name, length, kind):
     """Rows end at or within a block. The interpreter fills blocks with NaN until the kernel waits for the copy."""
     (dtype, element, tolerance), rng = KINDS[kind], np.random.default_rng(3)
     function, reference, rows, vectors = FUNCTIONS[name]
@@ -89,7 +89,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("name", "shape", "kind", "has"), CASES)
-def test_which_rows_have_the_form_and_compile(name, shape, kind, has):
+def test_supported_rows_compile(name, shape, kind, has):
     function, _, rows, vectors = FUNCTIONS[name]
     _, found = sources(function, [shape] * rows + [shape[1:]] * vectors, KINDS[kind][0])
     assert [source.language for source in found] == ["gluon"] if has else all(s.language == "triton" for s in found)
@@ -132,12 +132,12 @@ def test_one_number_a_row_needs_no_shared_memory():
     "function",
     [lambda x: x.sum(-1), lambda x: flow.relu(x), lambda x: flow.cumsum(x, -1), lambda x: flow.softmax(x, 0)],
 )
-def test_what_goes_over_rows_once_has_none(function):
+def test_single_pass_rows_use_the_generic_kernel(function):
     _, found = sources(function, [(512, 32768)], flow.bfloat16)
     assert all(source.language == "triton" for source in found)
 
 
-def test_calls_that_are_one_launch_have_none():
+def test_grouped_calls_use_the_generic_kernel():
     """The Gluon kernel computes one call; horizontal fusion has no Gluon kernel."""
 
     def both(x, y):

@@ -61,7 +61,7 @@ def always_transposed(change_gpu):
 @pytest.mark.usefixtures("always_transposed")
 @pytest.mark.parametrize(("form", "launches"), [("nt", 1), ("nn", 2), ("tt", 2), ("tn", 3)])
 @pytest.mark.parametrize("config", TILES, ids=lambda c: f"{c.rows}x{c.columns}")
-def test_values(form, launches, config, change_gpu):
+def test_values_of_tf32_products(form, launches, config, change_gpu):
     """Rows, columns and depth end within tiles and steps; the operands that are not along the depth are copied."""
     change_gpu(overrides={"warp_specialized": config})
     sizes, bias = (200, 264, 136), "tensor<200x264xf32>, tensor<264xf32>"

@@ -140,12 +140,12 @@ def test_few_or_long_rows_are_not_joined(shape):
     assert not any("layer_norm_gradients" in name for name in program_of(shape, "f32").sources)
 
 
-def test_without_parameters():
+def test_norms_without_parameters():
     assert not any("layer_norm_gradients" in name for name in program_of((300, 64), "f32", affine=False).sources)
 
 
 @pytest.mark.parametrize("length", [768, 8192])
-def test_it_compiles_for_a_device(length):
+def test_norm_gradients_compile_for_a_device(length):
     (source,) = [s for n, s in program_of((512, length), "bf16").sources.items() if "layer_norm_gradients" in n]
     assert compile_source(source).cubin[:4] == b"\x7fELF"
 

@@ -106,7 +106,7 @@ def check(name, result):
 
 
 @pytest.mark.parametrize("name", ROWS)
-def test_in_eager_mode(name):
+def test_empty_tensors_in_eager_mode(name):
     operands = ones(ROWS[name][1])
     result = ROWS[name][0](*operands)
     result = result[0] if isinstance(result, tuple) else result
@@ -118,7 +118,7 @@ def test_in_eager_mode(name):
             assert not x.grad.numpy().any()
 
 
-def test_compiled():
+def test_empty_tensors_in_compiled_functions():
     """All rows in one program."""
 
     @flow.compile
@@ -151,7 +151,7 @@ LAYERS = {
 
 
 @pytest.mark.parametrize("name", LAYERS)
-def test_layers(name):
+def test_layers_of_empty_batches(name):
     kind, arguments, given, shape = LAYERS[name]
     assert tuple(kind(*arguments)(flow.ones(*given)).shape) == shape
 

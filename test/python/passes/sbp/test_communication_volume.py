@@ -24,7 +24,7 @@ def test_fewest_bytes(name, ranks, strategy, context):
 
 
 @pytest.mark.parametrize("name", LAYOUTS)
-def test_what_is_computed(name, context):
+def test_ranks_compute_the_results_of_one_device(name, context):
     """All ranks together compute the results of one device."""
     layout = LAYOUTS[name]
     with context:

@@ -81,7 +81,7 @@ def test_a_packed_batch_gives_what_each_sequence_gives(kind):
             np.testing.assert_allclose(found[:, number].numpy(), end.numpy(), atol=1e-6)
 
 
-def test_small_layers():
+def test_further_layers():
     x = flow.tensor(np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32))
     fused, plain = nn.FusedBatchNorm1d(3), nn.BatchNorm1d(3)
     np.testing.assert_allclose(fused(x, x).numpy(), np.maximum(plain(x).numpy() + x.numpy(), 0), atol=1e-6)
@@ -104,7 +104,7 @@ def test_hooks_before_the_state_is_read():
     assert seen == ["0."]
 
 
-def test_quantization():
+def test_quantization_layers():
     x = flow.tensor([[-2.0, 0.5], [1.27, 0.02]], requires_grad=True)
     scale, zero = nn.MinMaxObserver()(x)
     np.testing.assert_allclose([scale.item(), zero.item()], [2 / 127, 0], rtol=1e-6)

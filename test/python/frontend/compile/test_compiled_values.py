@@ -80,12 +80,12 @@ PROGRAMS = [
 
 
 @pytest.mark.parametrize("function,numpy,inputs", PROGRAMS, ids=[p[0].__name__ for p in PROGRAMS])
-def test_compiled(function, numpy, inputs):
+def test_values_of_static_programs(function, numpy, inputs):
     check(flow.compile(function), numpy, inputs)
 
 
 @pytest.mark.parametrize("function,numpy,inputs", PROGRAMS, ids=[p[0].__name__ for p in PROGRAMS])
-def test_compiled_for_any_batch(function, numpy, inputs):
+def test_values_of_programs_with_a_dynamic_batch(function, numpy, inputs):
     first = flow.TensorSpec((None, *inputs[0].shape[1:]), inputs[0].dtype)
     rest = [flow.TensorSpec(x.shape, x.dtype) for x in inputs[1:]]
     same = function is attention

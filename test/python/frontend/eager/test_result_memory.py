@@ -224,13 +224,13 @@ def in_eager_mode(lib, view, update):
 
 @pytest.mark.parametrize("update", UPDATES, ids=lambda f: f.__name__)
 @pytest.mark.parametrize("view", VIEWS)
-def test_in_eager_mode(view, update):
+def test_results_of_functions_share_memory_as_documented(view, update):
     assert in_eager_mode(flow, view, update) == wanted(view, update)
 
 
 @pytest.mark.parametrize("update", UPDATES, ids=lambda f: f.__name__)
 @pytest.mark.parametrize("view", VIEWS)
-def test_what_pytorch_does(view, update):
+def test_results_of_pytorch_share_memory_as_documented(view, update):
     torch = pytest.importorskip("torch")
     assert in_eager_mode(torch, view, update) == wanted(view, update)
 

@@ -20,7 +20,7 @@ GIVEN = {
 
 
 @pytest.mark.parametrize("name", GIVEN)
-def test_in(name):
+def test_from_pytorch(name):
     given = GIVEN[name]()
     want = given.float().numpy()
     for made in (flow.tensor(given), flow.from_numpy(given), flow.zeros(1).bfloat16() + given):
@@ -43,7 +43,7 @@ def test_memory_is_shared_both_ways():
     assert back.dtype == torch.bfloat16 and back.tolist() == [10, 1]
 
 
-def test_out_of_what_has_gaps_and_of_scalars():
+def test_exports_of_strided_tensors_and_scalars():
     matrix = flow.tensor(np.arange(6, dtype=np.float32).reshape(2, 3)).bfloat16()
     assert torch.from_dlpack(matrix.T).tolist() == [[0, 3], [1, 4], [2, 5]]
     assert torch.from_dlpack(flow.tensor(2.5, dtype=flow.bfloat16)).item() == 2.5
@@ -82,7 +82,7 @@ def test_states_of_optimizers():
     np.testing.assert_array_equal(found["exp_avg"].numpy(), want["exp_avg"].float().numpy())
 
 
-def test_what_requires_grad_says_what_to_do():
+def test_imports_that_require_grad_are_refused():
     with pytest.raises(TypeError, match=r"use tensor.detach\(\)"):
         flow.tensor(torch.ones(2, requires_grad=True))
     with pytest.raises(TypeError, match=r"use tensor.detach\(\)"):

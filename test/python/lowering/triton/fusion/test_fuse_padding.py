@@ -65,7 +65,7 @@ PROGRAMS = {
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_what_lies_at_other_positions(name):
+def test_producers_at_shifted_positions_are_fused(name):
     """Values and gradients of both kinds, whose elements all differ."""
 
     def values(x):

@@ -72,10 +72,10 @@ def same(on, name):
 
 
 @pytest.mark.parametrize("name", ALL | HOST)
-def test_as_in_eager_mode(name):
+def test_updates_of_aliases_equal_eager_mode(name):
     same(OnHost(), name)
 
 
 @pytest.mark.parametrize("name", ALL | DEVICE)
-def test_as_in_eager_mode_on_a_device(cuda, name):
+def test_updates_of_aliases_equal_eager_mode_on_a_device(cuda, name):
     same(OnDevice(), name)
