@@ -12,18 +12,23 @@ from oneflow.lowering.kernels.legality import check_kernels_formed
 from oneflow.lowering.kernels.nodes import Structure, Unsupported, analyse, read_node
 from oneflow.lowering.linalg.control import BODY, bodies_in_order, read_controls
 from oneflow.lowering.linalg.external import declarations, in_place_pairs
+from oneflow.lowering.llvm.bufferize import bufferize
 from oneflow.lowering.llvm.contraction import emit_contraction
 from oneflow.lowering.llvm.donation import CalledFunctions, checking_kernels
-from oneflow.lowering.llvm.dots import emit_dots
-from oneflow.lowering.llvm.fallback import bufferize
-from oneflow.lowering.llvm.few_rows import emit_few_rows
+from oneflow.lowering.llvm.dot_products import emit_dot_products
+from oneflow.lowering.llvm.insert_slices import emit_insert_slices
+from oneflow.lowering.llvm.interleaved_nest import emit_interleaved
 from oneflow.lowering.llvm.kernel import Kernel, compute_operations, read_kernel
-from oneflow.lowering.llvm.loop_nest import emit_columns, emit_rows, emit_scalars, emit_short_rows
-from oneflow.lowering.llvm.pairs import emit_pairs
-from oneflow.lowering.llvm.placement import emit_placement
 from oneflow.lowering.llvm.plan import RUNTIME as PLAN_RUNTIME
 from oneflow.lowering.llvm.plan import BodyPlan, Plan, plan_declaration
-from oneflow.lowering.llvm.tiles import emit_tiles
+from oneflow.lowering.llvm.skinny_contraction import emit_skinny_contraction
+from oneflow.lowering.llvm.transpose_nest import emit_transposes
+from oneflow.lowering.llvm.vectorized_nest import (
+    emit_inner_vectorized,
+    emit_outer_vectorized,
+    emit_scalars,
+    emit_short_rows,
+)
 from oneflow.passes.base import Pass
 from oneflow.passes.inline import functions_of
 from oneflow.passes.registry import register_pass
@@ -41,13 +46,15 @@ func.func private @oneflow_rt_check_size(i64, i64, i32)
 func.func private @oneflow_rt_call(i64, i64, i64, i32)
 """
 
-_NEST = (emit_short_rows, emit_rows, emit_pairs, emit_columns, emit_tiles, emit_scalars)
+_NEST = (
+    emit_short_rows, emit_inner_vectorized, emit_interleaved, emit_outer_vectorized, emit_transposes, emit_scalars,
+)  # fmt: skip
 #: Emitters by kind of kernel, tried in order.
 EMITTERS: dict[str, tuple[Callable[[Kernel, Structure], str], ...]] = {
     "pointwise": _NEST,
     "row": _NEST,
     "movement": _NEST,
-    "contraction": (emit_dots, emit_few_rows, emit_contraction, *_NEST),
+    "contraction": (emit_dot_products, emit_skinny_contraction, emit_contraction, *_NEST),
     "loops": (),
 }
 
@@ -109,7 +116,7 @@ def emit_kernel(kernel: Kernel) -> str | None:
     try:
         ops = compute_operations(kernel)
         if ops and all(op.name == "tensor.insert_slice" for op in ops):
-            return emit_placement(kernel)
+            return emit_insert_slices(kernel)
         structure = analyse([read_node(op) for op in ops]) if ops else None
     except Unsupported:
         return None

@@ -15,12 +15,13 @@ from typing import ClassVar
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.dtypes import element_bits
 from oneflow.lowering.buffers import MAX_BYTES, Buffer, Liveness, control_bytes, plan_workspace
-from oneflow.lowering.llvm.body import Lanes, LaneValue, clone_scalar, constant_text
+from oneflow.lowering.llvm.body_cloner import clone_operation, constant_text
 from oneflow.lowering.llvm.constants import constant_global
 from oneflow.lowering.llvm.control import ControlWriter, callee_of, copy_text
 from oneflow.lowering.llvm.donation import CalledFunctions, DonationAnalysis
 from oneflow.lowering.llvm.kernel import Kernel
-from oneflow.lowering.llvm.shapes import TensorView, view_shape
+from oneflow.lowering.llvm.lanes import Lanes, LaneValue
+from oneflow.lowering.llvm.tensor_views import TensorView, view_shape
 from oneflow.lowering.llvm.writer import ADDRESS, PLAN_SUFFIX, POINTER, Index, Writer, memory_type, plan_symbol
 from oneflow.passes.walk import returned_values
 
@@ -161,7 +162,7 @@ class Plan:
         elif op.name == "arith.constant":
             self.scalars[op.results[0]] = self.lanes.constant(constant_text(op), str(op.results[0].type))
         else:
-            self.scalars[op.results[0]] = clone_scalar(op, [self.scalars[v] for v in op.operands], self.lanes)
+            self.scalars[op.results[0]] = clone_operation(op, [self.scalars[v] for v in op.operands], self.lanes)
 
     def _index(self, value: ir.Value) -> Index:
         """The value of an index: a number or a name."""

@@ -107,11 +107,11 @@ class Writer:
     @contextmanager
     def buffered(self) -> Iterator[list[str]]:
         """Collects the lines written inside instead of adding them."""
-        outside, self.lines = self.lines, []
+        enclosing, self.lines = self.lines, []
         try:
             yield self.lines
         finally:
-            self.lines = outside
+            self.lines = enclosing
 
     @contextmanager
     def at_head(self) -> Iterator[None]:
@@ -130,14 +130,26 @@ def memory_type(element: str) -> str:
     return "i8" if element == "i1" else element
 
 
+@dataclass(frozen=True)
+class MemRef:
+    """A memref in the text: its SSA name and its type."""
+
+    name: str
+    type: str
+
+    def at(self, indices: Sequence[str]) -> str:
+        """An element of the memref, as operations on memory name it."""
+        return f"{self.name}[{', '.join(indices)}]"
+
+
 def memref_type(shape: Sequence[Index], element: str) -> str:
     """The memref type of a shape; names stand for dynamic sizes."""
     dims = "".join(f"{'?' if isinstance(s, str) else s}x" for s in shape)
     return f"memref<{dims}{element}>"
 
 
-def view(writer: Writer, pointer: str, shape: Sequence[Index], element: str) -> tuple[str, str]:
-    """A contiguous memref of the memory at `pointer`: its name and type."""
+def view(writer: Writer, pointer: str, shape: Sequence[Index], element: str) -> MemRef:
+    """A contiguous memref of the memory at `pointer`."""
     kind = memref_type(shape, element)
     sizes = ", ".join(s for s in shape if isinstance(s, str))
-    return writer.op(f"memref.view {pointer}[{writer.index(0)}][{sizes}] : {POINTER} to {kind}"), kind
+    return MemRef(writer.op(f"memref.view {pointer}[{writer.index(0)}][{sizes}] : {POINTER} to {kind}"), kind)
