@@ -64,10 +64,8 @@ def _call_directly(entry: ir.Operation, planned: Mapping[str, ir.Attribute]) -> 
 
 
 def _parameters(op: ir.Operation) -> list[str]:
-    """The parameter types of an `llvm.func`, as LLVM's dialect prints them."""
-    text = str(op.attributes["function_type"])
-    inside = text[text.index("(") + 1 : text.rindex(")")]
-    return [f"!llvm.{t.strip()}" if t.strip() == "ptr" else t.strip() for t in inside.split(",") if t.strip()]
+    """The parameter types of an `llvm.func`, as text."""
+    return [str(kind) for kind in op.attributes["function_type"].value.inputs]
 
 
 def _define(module: ir.Module, op: ir.Operation) -> None:
