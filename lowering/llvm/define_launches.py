@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.record import Registry
-from oneflow.lowering.llvm.writer import plan_symbol
+from oneflow.lowering.llvm.plan_symbols import plan_symbol
 from oneflow.passes.base import Pass
 from oneflow.passes.registry import register_pass
 from oneflow.passes.walk import gather

@@ -14,15 +14,6 @@ Index = int | str
 
 #: The type of memory arguments of kernels: bytes.
 POINTER = "memref<1xi8>"
-#: The type of addresses in a plan. It is LLVM's, so that a plan of many launches needs little further lowering.
-ADDRESS = "!llvm.ptr"
-#: The suffix of the names by which a plan calls functions that take memrefs; `define_launches` removes the suffix.
-PLAN_SUFFIX = ".plan"
-
-
-def plan_symbol(name: str) -> str:
-    """The symbol of the plan of entry `name`. The prefix avoids clashes with kernels and functions of libm."""
-    return f"oneflow_plan_{name}"
 
 
 @dataclass
