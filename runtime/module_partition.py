@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from oneflow.dialect._mlir import ir
 from oneflow.lowering.llvm.define_launches import entry_symbol
-from oneflow.lowering.llvm.writer import plan_symbol
+from oneflow.lowering.llvm.plan_symbols import plan_symbol
 
 #: The fewest launch functions for which another part pays.
 MIN_LAUNCHES_PER_PART = 3

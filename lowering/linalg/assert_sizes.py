@@ -58,8 +58,8 @@ class AssertSizes(Pass):
             except OperatorError as error:
                 raise PassError(str(error), op.location) from None
             for rule in rules:
-                sizes.expect(op, call, rule)
-        sizes.finish()
+                sizes.assert_satisfied(op, call, rule)
+        sizes.write_sites()
 
 
 def _own_rule(record: Operator) -> Rule | None:

@@ -16,9 +16,9 @@ from dataclasses import dataclass, fields
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.attributes import FUNCTION
 from oneflow.dialect.body import Body
-from oneflow.dialect.record import Call, OperatorError
+from oneflow.dialect.record import Call
 from oneflow.dialect.tensor_desc import TensorDesc
-from oneflow.lowering.linalg.declared_calls import call_declared
+from oneflow.lowering.linalg.declared_calls import DeclaredCalls, check_static
 from oneflow.lowering.linalg.emit import Emitter, Value
 from oneflow.passes.base import PassError
 from oneflow.passes.inline import functions_of
@@ -27,7 +27,7 @@ CONTROL = "oneflow.control"
 BODY = "oneflow.body"
 PREFIX = "oneflow_control_"
 
-
+#: The fields of a control that are numbers.
 _NUMBERS = ("states", "sequences", "length", "outputs")
 
 
@@ -72,11 +72,11 @@ class Control:
     @classmethod
     def read(cls, attribute: ir.Attribute) -> Control:
         """The control of an attribute `oneflow.control`."""
-        stated = ir.DictAttr(attribute)
-        states, sequences, length, outputs = (ir.IntegerAttr(stated[name]).value for name in _NUMBERS)
-        functions = tuple(ir.FlatSymbolRefAttr(a).value for a in ir.ArrayAttr(stated["functions"]))
-        results = tuple(ir.DenseI64ArrayAttr(stated["results"]))
-        form, reverse = ir.StringAttr(stated["form"]).value, ir.BoolAttr(stated["reverse"]).value
+        known = ir.DictAttr(attribute)
+        states, sequences, length, outputs = (ir.IntegerAttr(known[name]).value for name in _NUMBERS)
+        functions = tuple(ir.FlatSymbolRefAttr(a).value for a in ir.ArrayAttr(known["functions"]))
+        results = tuple(ir.DenseI64ArrayAttr(known["results"]))
+        form, reverse = ir.StringAttr(known["form"]).value, ir.BoolAttr(known["reverse"]).value
         return cls(form, functions, states, sequences, length, outputs, reverse, results)
 
 
@@ -84,8 +84,7 @@ class Controls:
     """Emits calls of operators of structured control flow into one module."""
 
     def __init__(self, module: ir.Module, emitter: Emitter) -> None:
-        self.module, self.e = module, emitter
-        self.count = len(read_controls(module))
+        self.module, self.calls = module, DeclaredCalls(module, emitter, PREFIX, CONTROL)
 
     def call(
         self, op: ir.Operation, call: Call, operands: Sequence[Value], results: Sequence[TensorDesc]
@@ -97,18 +96,14 @@ class Controls:
         """
         bodies = [call.attrs[a.name] for a in call.record.signature.attrs if a.kind is FUNCTION]
         descs = [d for body in bodies for d in (*body.inputs, *body.outputs)]
-        dynamic = next((d for d in (*call.operands, *results, *descs) if not d.is_static), None)
-        if dynamic is not None:
-            raise OperatorError(f"{op.name}: expected static shapes for structured control flow, got {dynamic}")
-        empty: list[Value] = [self.e.op("tensor.empty", self.e.tensor(d.shape or (), d.dtype), ()) for d in results]
-        made = len(bodies[-1].outputs)
-        used = [i for i, result in enumerate(op.results) if i < made or next(iter(result.uses), None) is not None]
-        name = f"{PREFIX}{self.count}"
-        self.count += 1
+        check_static(op.name, "structured control flow", (*call.operands, *results, *descs))
+        empty = self.calls.destinations(results)
+        outputs = len(bodies[-1].outputs)
+        used = [i for i, result in enumerate(op.results) if i < outputs or next(iter(result.uses), None) is not None]
         control = self._control(call, bodies, used)
-        made_values = call_declared(self.module, name, operands, [empty[i] for i in used], CONTROL, control.write())
-        values = dict(zip(used, made_values, strict=True))
-        return [values.get(i, value) for i, value in enumerate(empty)]
+        values = self.calls.call(operands, [empty[i] for i in used], control.write())
+        values_by_result = dict(zip(used, values, strict=True))
+        return [values_by_result.get(i, value) for i, value in enumerate(empty)]
 
     def _control(self, call: Call, bodies: Sequence[Body], used: Sequence[int]) -> Control:
         attrs = {"states": 0, "sequences": 0, "length": -1, "reverse": False, **call.attrs}

@@ -14,14 +14,14 @@ from oneflow.lowering.linalg.stages import StageBuilder, operand_names
 
 
 class DynamicSizes:
-    """The dynamic sizes of one module's tensors; `finish` writes the messages of the assertions."""
+    """The dynamic sizes of one module's tensors; `write_sites` writes the messages of the assertions."""
 
     def __init__(self, module: ir.Module) -> None:
         emitter = Emitter()
         self.shapes = Shapes(emitter, Scalars(emitter))
         self.checks, self.assertions = Checks(module, emitter), ShapeAssertions()
 
-    def expect(self, op: ir.Operation, call: Call, rule: Rule | None = None) -> None:
+    def assert_satisfied(self, op: ir.Operation, call: Call, rule: Rule | None = None) -> None:
         """Asserts before an operation that the sizes of a run satisfy `rule`, by default that of its types."""
         self.checks.begin_operation()
         with ir.InsertionPoint(op), ir.Location.name(op.name, op.location):
@@ -34,7 +34,7 @@ class DynamicSizes:
         with ir.InsertionPoint(op), ir.Location.name(op.name, op.location):
             return self.shapes.value(self.shapes.extent(tensor, dim))
 
-    def finish(self) -> None:
+    def write_sites(self) -> None:
         """Writes the messages of the assertions to the module."""
         self.checks.write_sites()
 

@@ -20,7 +20,7 @@ from oneflow.dialect._mlir import ir
 from oneflow.dialect.record import Call, OperatorError, Registry
 from oneflow.dialect.tensor_desc import TensorDesc, from_mlir
 from oneflow.lowering.linalg.checks import location_text
-from oneflow.lowering.linalg.declared_calls import call_declared
+from oneflow.lowering.linalg.declared_calls import DeclaredCalls, check_static
 from oneflow.lowering.linalg.emit import Emitter, Value
 
 EXTERNAL = "oneflow.external"
@@ -37,8 +37,7 @@ class Externals:
     """Emits calls of external kernels into one module."""
 
     def __init__(self, module: ir.Module, emitter: Emitter) -> None:
-        self.module, self.e = module, emitter
-        self.count = len(declarations(module))
+        self.calls = DeclaredCalls(module, emitter, PREFIX, EXTERNAL)
 
     def call(
         self, op: ir.Operation, call: Call, operands: Sequence[Value], results: Sequence[TensorDesc]
@@ -48,14 +47,9 @@ class Externals:
         Raises:
             OperatorError: a size is dynamic.
         """
-        dynamic = next((d for d in (*call.operands, *results) if not d.is_static), None)
-        if dynamic is not None:
-            raise OperatorError(f"{op.name}: expected static shapes for an external kernel, got {dynamic}")
-        empty = [self.e.op("tensor.empty", self.e.tensor(d.shape or (), d.dtype), ()) for d in results]
-        name = f"{PREFIX}{self.count}"
-        self.count += 1
-        description = _description(op, dialect.bind_results(op, call, results))
-        return call_declared(self.module, name, operands, empty, EXTERNAL, description)
+        check_static(op.name, "an external kernel", (*call.operands, *results))
+        destinations = self.calls.destinations(results)
+        return self.calls.call(operands, destinations, _description(op, dialect.bind_results(op, call, results)))
 
 
 def _description(op: ir.Operation, call: Call) -> ir.Attribute:

@@ -1,4 +1,4 @@
-"""The lowering rules: one per primitive of the compute algebra. No operator is named here."""
+"""The lowering rules from the compute algebra to linalg on tensors: one per primitive. No operator is named here."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from oneflow.dialect import scalar as s
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.compute import Stage
 from oneflow.dialect.scalar import Expr
-from oneflow.lowering.linalg import regroup
+from oneflow.lowering.linalg import reassociation
 from oneflow.lowering.linalg.bodies import Body, is_uniform
 from oneflow.lowering.linalg.emit import ANY_ORDER, Value, dense
-from oneflow.lowering.linalg.generic import Loops
-from oneflow.lowering.linalg.hoist import hoist_checks, substitute
+from oneflow.lowering.linalg.hoist_checks import hoist_checks, substitute
+from oneflow.lowering.linalg.operand_maps import IterationDomain
 from oneflow.lowering.linalg.sizes import static_shape, static_size
 from oneflow.lowering.linalg.stages import Rule, StageBuilder
 
@@ -24,8 +24,8 @@ def element_wise(builder: StageBuilder, stage: c.ElementWise) -> Value:
     out = builder.empty(stage.shape, stage.dtype)
     if is_uniform(stage.body):
         return builder.fill(out, stage.body)
-    loops = Loops(stage.positions, stage.shape)
-    return builder.generic(loops, [stage.body], [(out, loops.identity)])[0]
+    domain = IterationDomain(stage.positions, stage.shape)
+    return builder.generic(domain, [stage.body], [(out, domain.identity)])[0]
 
 
 def fold(builder: StageBuilder, stage: c.Fold) -> Value:
@@ -38,27 +38,27 @@ def fold(builder: StageBuilder, stage: c.Fold) -> Value:
 
 def _reduce(builder: StageBuilder, reduction: c.Reduction) -> list[Value]:
     kept, steps = len(reduction.positions), len(reduction.steps)
-    loops = Loops(
+    domain = IterationDomain(
         (*reduction.positions, *reduction.steps),
         (*reduction.shape, *reduction.extents),
         tuple(range(kept, kept + steps)),
     )
     inits = [c.ElementWise(reduction.shape, i.dtype, reduction.positions, i) for i in reduction.inits]
-    outs = [(element_wise(builder, init), loops.select(range(kept))) for init in inits]
-    return builder.generic(loops, reduction.bodies, outs, reduction.accumulators, associative=reduction.associative)
+    outs = [(element_wise(builder, init), domain.select(range(kept))) for init in inits]
+    return builder.generic(domain, reduction.bodies, outs, reduction.accumulators, associative=reduction.associative)
 
 
 def scan(builder: StageBuilder, stage: c.Scan) -> Value:
     """A `linalg.generic` whose scanned loop is a reduction; its outs are the result and the accumulator."""
     positions = tuple(Expr("index", (), dtypes.index, i) for i in range(stage.rank))
-    loops = Loops(positions, stage.shape, (stage.axis,))
+    domain = IterationDomain(positions, stage.shape, (stage.axis,))
     rest = [i for i in range(stage.rank) if i != stage.axis]
     running = builder.fill(builder.empty([stage.shape[i] for i in rest], stage.dtype), stage.init)
-    outs = [(builder.empty(stage.shape, stage.dtype), loops.identity), (running, loops.select(rest))]
+    outs = [(builder.empty(stage.shape, stage.dtype), domain.identity), (running, domain.select(rest))]
     element = s.cast(Expr("load", positions, stage.x.dtype, stage.x), stage.element.dtype)
     body = substitute(stage.body, {id(stage.element): element})
-    so_far = s.arg(-1, stage.dtype)
-    return builder.generic(loops, [body, body], outs, [so_far, stage.accumulator])[0]
+    running_value = s.arg(-1, stage.dtype)
+    return builder.generic(domain, [body, body], outs, [running_value, stage.accumulator])[0]
 
 
 def scatter(builder: StageBuilder, stage: c.Scatter) -> Value:
@@ -133,7 +133,7 @@ def _check_part(builder: StageBuilder, stage: c.Place, part: c.Part, text: str) 
         if (
             stage.fill is None
             and all(static_size(p.offsets[dim]) == 0 for p in stage.parts)
-            and not _covers(builder, stage)
+            and not _first_part_covers(builder, stage)
         ):
             builder.check_equal(size, extent, f"dimension {dim} of {text}")
         else:
@@ -141,7 +141,7 @@ def _check_part(builder: StageBuilder, stage: c.Place, part: c.Part, text: str) 
             builder.check_at_least(extent, last + 1, f"dimension {dim} of {text}")
 
 
-def _covers(builder: StageBuilder, stage: c.Place) -> bool:
+def _first_part_covers(builder: StageBuilder, stage: c.Place) -> bool:
     """Whether the first part is as large as the result, so that the others overwrite parts of it."""
     return bool(builder.sizes.extents(stage.parts[0].source.shape) == builder.sizes.extents(stage.shape))
 
@@ -170,11 +170,13 @@ def reshape(builder: StageBuilder, stage: c.Reshape) -> Value:
     if any(isinstance(x, int) and x == 0 for x in (*source, *target)):
         return builder.empty(stage.shape, stage.dtype)
     if not target:
-        return regroup.to_scalar(builder.e, value)
+        return reassociation.to_scalar(builder.e, value)
     if not source:
-        return regroup.from_scalar(builder.e, value, dims)
+        return reassociation.from_scalar(builder.e, value, dims)
     dynamic = builder.sizes.values([x for x, d in zip(stage.shape, dims, strict=True) if d is None])
-    return regroup.regroup(builder.e, value, regroup.reassociation_groups(source, target), dims, dynamic)
+    return reassociation.reassociate(
+        builder.e, value, reassociation.reassociation_groups(source, target), dims, dynamic
+    )
 
 
 #: The rule of each primitive.

@@ -12,7 +12,7 @@ from oneflow.lowering.linalg.shape_guards import Requirement, requirements
 from oneflow.lowering.linalg.stages import StageBuilder
 
 _INFIX = {"add": "+", "sub": "-", "mul": "*", "floordiv": "//", "rem": "%"}
-_WORDS = {"min": "the smaller of", "max": "the larger of"}
+_FUNCTIONS = {"min": "the smaller of", "max": "the larger of"}
 
 
 class ShapeAssertions:
@@ -37,14 +37,14 @@ def _check(builder: StageBuilder, requirement: Requirement) -> None:
     guard, holds = requirement.guard, requirement.holds
     if guard.kind == "eq" and holds:
         got, wanted = guard.a, guard.b
-        text = _in_words(got, builder.names)
-        text += "" if wanted.kind == "const" else f", which is {_in_words(wanted, builder.names)}"
+        text = _size_text(got, builder.names)
+        text += "" if wanted.kind == "const" else f", which is {_size_text(wanted, builder.names)}"
         builder.check_equal(requirement.where(got, wanted), wanted, text)
         return
     size, least = (guard.b, guard.a + 1) if holds else (guard.a, guard.b)
     if guard.kind == "eq":
         size, least = _bounds_of_difference(guard.a, guard.b)
-    text = f"{_in_words(size, builder.names)}, which is too small"
+    text = f"{_size_text(size, builder.names)}, which is too small"
     builder.check_at_least(requirement.where(size, least), least, text)
 
 
@@ -55,17 +55,19 @@ def _bounds_of_difference(a: Expr, b: Expr) -> tuple[Expr, Expr]:
     return s.maximum(a - b, b - a), as_expr(1)
 
 
-def _in_words(size: Expr, names: Sequence[str]) -> str:
-    """A size in words."""
+def _size_text(size: Expr, names: Sequence[str]) -> str:
+    """A size as text for an error."""
     if size.kind == "const":
         return str(size.value)
     if size.kind == "size":
         operand, dim = size.value
         return f"dimension {dim} of {names[operand]}"
-    texts = [_in_words(a, names) for a in size.args]
-    if size.kind in _WORDS:
-        return f"{_WORDS[size.kind]} {texts[0]} and {texts[1]}"
-    first, second = (f"({t})" if a.kind in {*_INFIX, *_WORDS} else t for t, a in zip(texts, size.args, strict=True))
+    texts = [_size_text(a, names) for a in size.args]
+    if size.kind in _FUNCTIONS:
+        return f"{_FUNCTIONS[size.kind]} {texts[0]} and {texts[1]}"
+    first, second = (
+        f"({t})" if a.kind in {*_INFIX, *_FUNCTIONS} else t for t, a in zip(texts, size.args, strict=True)
+    )
     if size.kind == "add" and second.startswith("-"):
         return f"{first} - {second[1:]}"
     return f"{first} {_INFIX[size.kind]} {second}"

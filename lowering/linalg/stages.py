@@ -1,4 +1,4 @@
-"""The stages of one operator call as tensor values, for the rules of primitives.
+"""The stages of one operator call as tensor values: what the rules of primitives build linalg with.
 
 A stage becomes one value, however often it is read. `StageBuilder.generic` builds all loop nests.
 """
@@ -18,8 +18,8 @@ from oneflow.dialect.scalar import Expr
 from oneflow.lowering.linalg.bodies import Body, Context, dependent_nodes
 from oneflow.lowering.linalg.checks import SHARED_DIMENSION, Checks
 from oneflow.lowering.linalg.emit import Emitter, Value
-from oneflow.lowering.linalg.generic import Loops, Reads, find_reads, upper_bound
-from oneflow.lowering.linalg.hoist import hoist_checks
+from oneflow.lowering.linalg.hoist_checks import hoist_checks
+from oneflow.lowering.linalg.operand_maps import IterationDomain, OperandMaps, find_operands, upper_bound
 from oneflow.lowering.linalg.sizes import Shapes, Sizes, static_shape
 
 #: A tensor that a loop nest reads or writes, and its indexing map.
@@ -76,7 +76,7 @@ class StageBuilder:
 
     def generic(
         self,
-        loops: Loops,
+        domain: IterationDomain,
         bodies: Sequence[Expr],
         outs: Sequence[Destination],
         accumulators: Sequence[Expr] = (),
@@ -88,26 +88,28 @@ class StageBuilder:
         `accumulators` are the nodes of bodies for elements of `outs`; with `associative`, operations on these may be
         reassociated.
         """
-        bodies = hoist_checks(loops.positions, loops.extents, bodies)
-        reads = find_reads(loops, bodies, self.sizes)
-        self._check(loops, reads)
-        ins = [(self.tensor(stage), indexing) for stage, indexing in reads.operands]
-        ins += self._extents(loops, [m for _, m in (*ins, *outs)])
+        bodies = hoist_checks(domain.positions, domain.extents, bodies)
+        found = find_operands(domain, bodies, self.sizes)
+        self._check(domain, found)
+        ins = [(self.tensor(stage), indexing) for stage, indexing in found.operands]
+        ins += self._shape_operand(domain, [m for _, m in (*ins, *outs)])
         reassociable = dependent_nodes(bodies, accumulators) if associative else frozenset()
-        positions = {id(p): number for number, p in enumerate(loops.positions)}
-        body = Body(self.context, bodies, [*reads.bound, *map(id, accumulators)], positions, reassociable)
-        created = self._create(loops, ins, outs)
+        positions = {id(p): number for number, p in enumerate(domain.positions)}
+        body = Body(self.context, bodies, [*found.operand_of, *map(id, accumulators)], positions, reassociable)
+        created = self._create(domain, ins, outs)
         block = created.regions[0].blocks[0]
         results = list(block.arguments)[len(ins) :]
-        bound = {load: block.arguments[number] for load, number in reads.bound.items()}
+        bound = {load: block.arguments[number] for load, number in found.operand_of.items()}
         bound |= {id(a): value for a, value in zip(accumulators, results, strict=False)}
         with ir.InsertionPoint(block):
             ir.Operation.create("linalg.yield", operands=body.write(bodies, bound))
         return list(created.results)
 
-    def _create(self, loops: Loops, ins: Sequence[Destination], outs: Sequence[Destination]) -> ir.Operation:
+    def _create(
+        self, domain: IterationDomain, ins: Sequence[Destination], outs: Sequence[Destination]
+    ) -> ir.Operation:
         values = [value for value, _ in (*ins, *outs)]
-        kinds = ["reduction" if i in loops.reductions else "parallel" for i in range(loops.rank)]
+        kinds = ["reduction" if i in domain.reductions else "parallel" for i in range(domain.rank)]
         iterators = [self.e.attribute(f"#linalg.iterator_type<{kind}>") for kind in kinds]
         attributes = {
             "indexing_maps": ir.ArrayAttr.get([ir.AffineMapAttr.get(m) for _, m in (*ins, *outs)]),
@@ -122,19 +124,19 @@ class StageBuilder:
         created.regions[0].blocks.append(*elements, arg_locs=[self.location] * len(elements))
         return created
 
-    def _extents(self, loops: Loops, maps: Sequence[ir.AffineMap]) -> list[Destination]:
+    def _shape_operand(self, domain: IterationDomain, maps: Sequence[ir.AffineMap]) -> list[Destination]:
         """An unread operand whose dimensions are the loops that no other operand has as dimensions."""
-        hidden = loops.loops_without_extent(maps)
-        if not hidden:
+        unmapped = domain.loops_without_extent(maps)
+        if not unmapped:
             return []
-        return [(self.empty([loops.extents[i] for i in hidden], dtypes.float32), loops.select(hidden))]
+        return [(self.empty([domain.extents[i] for i in unmapped], dtypes.float32), domain.select(unmapped))]
 
-    def _check(self, loops: Loops, reads: Reads) -> None:
-        for load, dim, loop in reads.equated:
-            what = self._dimension(load, dim) + ("" if loops.reductions else SHARED_DIMENSION)
-            self.check_equal(load.value.shape[dim], loops.extents[loop], what)
-        for load, dim in reads.bounded:
-            last = upper_bound(load.args[dim], loops)
+    def _check(self, domain: IterationDomain, found: OperandMaps) -> None:
+        for load, dim, loop in found.equal_sizes:
+            what = self._dimension(load, dim) + ("" if domain.reductions else SHARED_DIMENSION)
+            self.check_equal(load.value.shape[dim], domain.extents[loop], what)
+        for load, dim in found.in_bounds:
+            last = upper_bound(load.args[dim], domain)
             if last is not None:
                 what = f"{self._dimension(load, dim)}, which is too small"
                 self.check_at_least(load.value.shape[dim], last + 1, what)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from oneflow.lowering.llvm.formats import FORMATS, Format
+from oneflow.lowering.llvm.float_formats import FORMATS, Format
 from oneflow.lowering.llvm.writer import Writer
 
 

@@ -1,7 +1,7 @@
 """Structured control flow in a plan: blocks that run the plans of bodies.
 
-The states of a loop have two buffers, the memory of the result and one in the scratch memory, which steps read and
-write in turn; the first step reads the initial states where they are.
+Input is a call of bodies, output the text of its blocks. The states of a loop are double-buffered, in the memory of
+the result and in the scratch memory; the first step reads the initial states where they are.
 """
 
 from __future__ import annotations
@@ -12,17 +12,13 @@ from dataclasses import dataclass
 from oneflow.dialect._mlir import ir
 from oneflow.lowering.buffers import scratch_offsets, static_bytes
 from oneflow.lowering.linalg.control import Control
-from oneflow.lowering.llvm.writer import ADDRESS, PLAN_SUFFIX, Writer, plan_symbol
+from oneflow.lowering.llvm.plan_symbols import ADDRESS, copy_text, plan_symbol
+from oneflow.lowering.llvm.writer import Writer
 
 
 def callee_of(op: ir.Operation) -> str:
     """The function that an operation calls; empty where it calls none."""
     return str(ir.FlatSymbolRefAttr(op.attributes["callee"]).value) if op.name == "func.call" else ""
-
-
-def copy_text(arguments: str) -> str:
-    """A copy in a plan: of target, source and bytes."""
-    return f"func.call @oneflow_rt_copy{PLAN_SUFFIX}({arguments}) : ({ADDRESS}, {ADDRESS}, index) -> ()"
 
 
 @dataclass
@@ -45,8 +41,8 @@ class ControlWriter:
         """Writes the blocks."""
         self.states = self.control.states
         self.result_of = dict(zip(self.control.results, self.results, strict=True))
-        *spare, predicate, workspace = scratch_offsets(self.op, self.control)
-        self.spare = [self._at(self.scratch, offset) for offset in spare]
+        *alternate, predicate, workspace = scratch_offsets(self.op, self.control)
+        self.alternate = [self._at(self.scratch, offset) for offset in alternate]
         self.predicate, self.workspace = self._at(self.scratch, predicate), self._at(self.scratch, workspace)
         _WRITERS[self.control.form](self)
 
@@ -62,7 +58,7 @@ class ControlWriter:
         left = writer.binary("subi", length - 1, number)
         is_result = writer.op(f"arith.cmpi eq, {writer.binary('remui', left, 2)}, {writer.index(0)} : index")
         targets = [
-            writer.op(f"arith.select {is_result}, {self.result_of[i]}, {self.spare[i]} : {ADDRESS}")
+            writer.op(f"arith.select {is_result}, {self.result_of[i]}, {self.alternate[i]} : {ADDRESS}")
             for i in range(self.states)
         ]
         self._keep_states(states, at)
@@ -81,7 +77,7 @@ class ControlWriter:
         writer = self.writer
         initial, constants = list(self.inputs[: self.states]), self.inputs[self.states :]
         final = [self.result_of[i] for i in range(self.states)]
-        start, carried = self._loop([(ADDRESS, name) for name in (*initial, *final, *self.spare)])
+        start, carried = self._loop([(ADDRESS, name) for name in (*initial, *final, *self.alternate)])
         now, target, other = (carried[n * self.states : (n + 1) * self.states] for n in range(3))
         self._run(0, [*now, *constants], [self.predicate])
         after = self._branch(self._load(self.predicate))
@@ -117,7 +113,7 @@ class ControlWriter:
             if number in self.result_of:
                 state = states[number - first]
                 size = self.writer.index(self._element_bytes(self._result_type(number)))
-                self.writer.line(copy_text(f"{self._element_of(number, at)}, {state}, {size}"))
+                self.writer.line(copy_text(self._element_of(number, at), state, size))
 
     def _copy_states(self, states: Sequence[str]) -> None:
         """Copies states to the results, unless they are there."""
@@ -126,7 +122,7 @@ class ControlWriter:
             pair = [self.writer.op(f"llvm.ptrtoint {p} : {ADDRESS} to i64") for p in (state, final)]
             same = self.writer.op(f"arith.cmpi eq, {pair[0]}, {pair[1]} : i64")
             count = self.writer.op(f"arith.select {same}, {self.writer.index(0)}, {self.writer.index(size)} : index")
-            self.writer.line(copy_text(f"{final}, {state}, {count}"))
+            self.writer.line(copy_text(final, state, count))
 
     def _outputs(self, at: str) -> list[str]:
         """Where a step writes its further results."""

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.record import Registry
-from oneflow.lowering.llvm.writer import plan_symbol
+from oneflow.lowering.llvm.plan_symbols import plan_symbol
 from oneflow.passes.base import Pass
 from oneflow.passes.registry import register_pass
 from oneflow.passes.walk import gather
@@ -64,10 +64,8 @@ def _call_directly(entry: ir.Operation, planned: Mapping[str, ir.Attribute]) -> 
 
 
 def _parameters(op: ir.Operation) -> list[str]:
-    """The parameter types of an `llvm.func`, as LLVM's dialect prints them."""
-    text = str(op.attributes["function_type"])
-    inside = text[text.index("(") + 1 : text.rindex(")")]
-    return [f"!llvm.{t.strip()}" if t.strip() == "ptr" else t.strip() for t in inside.split(",") if t.strip()]
+    """The parameter types of an `llvm.func`, as text."""
+    return [str(kind) for kind in op.attributes["function_type"].value.inputs]
 
 
 def _define(module: ir.Module, op: ir.Operation) -> None:

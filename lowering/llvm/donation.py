@@ -18,7 +18,7 @@ from oneflow.lowering.kernels.nodes import Node, Structure, Unsupported, Use, an
 from oneflow.lowering.linalg.checks import CHECK_INDEX, CHECK_SIZE, SITES
 from oneflow.lowering.linalg.control import Control
 from oneflow.lowering.llvm.kernel import Kernel, compute_operations
-from oneflow.lowering.llvm.value_storage import phases_of
+from oneflow.lowering.llvm.phases import phases_of
 from oneflow.passes.walk import gather, returned_values
 
 
@@ -27,7 +27,7 @@ class CalledFunctions:
     """What a plan knows of the functions that it calls.
 
     `kernels` are the module's kernels by name, `external` the names of external kernels. `bufferized` are kernels
-    from `fallback`. `checking` are kernels whose run-time checks may fail. `in_place` gives, for external kernels,
+    of `bufferize`. `checking` are kernels whose run-time checks may fail. `in_place` gives, for external kernels,
     the pairs of result and operand that may share memory. `controls` are the calls of bodies, and `workspaces` the
     bytes that the plan of each body needs.
     """
@@ -121,11 +121,11 @@ def in_place(kernel: Kernel, operand: int, result: int) -> bool:
     reads = [(node, use) for node in nodes for use in node.inputs if use.value == value]
     if len(reads) != len(list(value.uses)) or not _writes_once(structure, writer):
         return False
-    place = _place(writer, writer.outputs[writer.results.index(returned)])
+    written = _shared_access(writer, writer.outputs[writer.results.index(returned)])
     inner, phases = set(structure.inner), phases_of(structure)
-    # A node without inner loops runs before the sweep of its phase, wherever it stands.
+    # A node without inner loops runs before the inner loops of its phase, wherever it stands.
     order = {node: (phases[node], bool(node.loops & inner), nodes.index(node)) for node in nodes}
-    return all(order[node] <= order[writer] and _place(node, use) == place for node, use in reads)
+    return all(order[node] <= order[writer] and _shared_access(node, use) == written for node, use in reads)
 
 
 def _writes_once(structure: Structure, writer: Node) -> bool:
@@ -135,6 +135,6 @@ def _writes_once(structure: Structure, writer: Node) -> bool:
     )
 
 
-def _place(node: Node, use: Use) -> object:
-    """The positions of an access over the loops that all nodes share."""
+def _shared_access(node: Node, use: Use) -> object:
+    """The subscripts of an access over the loops that all nodes share."""
     return tuple(form.renamed(node.names) for form in use.access)

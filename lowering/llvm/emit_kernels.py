@@ -12,42 +12,36 @@ from oneflow.lowering.kernels.legality import check_kernels_formed
 from oneflow.lowering.kernels.nodes import Structure, Unsupported, analyse, read_node
 from oneflow.lowering.linalg.control import BODY, bodies_in_order, read_controls
 from oneflow.lowering.linalg.external import declarations, in_place_pairs
+from oneflow.lowering.llvm.bufferize import bufferize
 from oneflow.lowering.llvm.contraction import emit_contraction
 from oneflow.lowering.llvm.donation import CalledFunctions, checking_kernels
-from oneflow.lowering.llvm.dots import emit_dots
-from oneflow.lowering.llvm.fallback import bufferize
-from oneflow.lowering.llvm.few_rows import emit_few_rows
+from oneflow.lowering.llvm.dot_products import emit_dot_products
+from oneflow.lowering.llvm.insert_slices import emit_insert_slices
+from oneflow.lowering.llvm.interleaved_nest import emit_interleaved
 from oneflow.lowering.llvm.kernel import Kernel, compute_operations, read_kernel
-from oneflow.lowering.llvm.loop_nest import emit_columns, emit_rows, emit_scalars, emit_short_rows
-from oneflow.lowering.llvm.pairs import emit_pairs
-from oneflow.lowering.llvm.placement import emit_placement
-from oneflow.lowering.llvm.plan import RUNTIME as PLAN_RUNTIME
-from oneflow.lowering.llvm.plan import BodyPlan, Plan, plan_declaration
-from oneflow.lowering.llvm.tiles import emit_tiles
+from oneflow.lowering.llvm.plan import Plan, plan_of_body, plan_of_entry
+from oneflow.lowering.llvm.plan_symbols import KERNEL_RUNTIME, PLAN_RUNTIME, RUNTIME_PREFIX, plan_declaration
+from oneflow.lowering.llvm.skinny_contraction import emit_skinny_contraction
+from oneflow.lowering.llvm.transpose_nest import emit_transposes
+from oneflow.lowering.llvm.vectorized_nest import (
+    emit_inner_vectorized,
+    emit_outer_vectorized,
+    emit_scalars,
+    emit_short_rows,
+)
 from oneflow.passes.base import Pass
 from oneflow.passes.inline import functions_of
 from oneflow.passes.registry import register_pass
 
-RUNTIME = """
-func.func private @oneflow_rt_alloc(index) -> memref<1xi8>
-func.func private @oneflow_rt_temporary(index) -> memref<1xi8>
-func.func private @oneflow_rt_release(memref<1xi8>)
-func.func private @oneflow_rt_times(index, index) -> index
-func.func private @oneflow_rt_copy(memref<1xi8>, memref<1xi8>, index)
-func.func private @oneflow_rt_failed() -> i64
-func.func private @oneflow_rt_parallel_for(memref<1xi8>, memref<1xi8>, index, index)
-func.func private @oneflow_rt_check_index(i64, i64, i32) -> i64
-func.func private @oneflow_rt_check_size(i64, i64, i32)
-func.func private @oneflow_rt_call(i64, i64, i64, i32)
-"""
-
-_NEST = (emit_short_rows, emit_rows, emit_pairs, emit_columns, emit_tiles, emit_scalars)
+_NEST = (
+    emit_short_rows, emit_inner_vectorized, emit_interleaved, emit_outer_vectorized, emit_transposes, emit_scalars,
+)  # fmt: skip
 #: Emitters by kind of kernel, tried in order.
 EMITTERS: dict[str, tuple[Callable[[Kernel, Structure], str], ...]] = {
     "pointwise": _NEST,
     "row": _NEST,
     "movement": _NEST,
-    "contraction": (emit_dots, emit_few_rows, emit_contraction, *_NEST),
+    "contraction": (emit_dot_products, emit_skinny_contraction, emit_contraction, *_NEST),
     "loops": (),
 }
 
@@ -78,12 +72,12 @@ class EmitKernels(Pass):
                       read_controls(module))  # fmt: skip
         plans, bodies = _plans(module, entries, called)
         attributes = plans[0].module_attributes() if plans else {}
-        bufferized = bufferize(fallback, RUNTIME) if fallback else None
+        bufferized = bufferize(fallback, KERNEL_RUNTIME) if fallback else None
         declared = [f"func.func private @{k.name}_launch({k.types()})" for k in fallback]
         emitted = [text for text in texts if text is not None]
         declared += [plan_declaration(f"{k.name}_launch", k.types()) for k in kernels]
         emitted_module = ir.Module.parse(
-            "\n".join([RUNTIME, *PLAN_RUNTIME, *emitted, *declared, *(p.emit() for p in (*bodies, *plans))])
+            "\n".join([KERNEL_RUNTIME, *PLAN_RUNTIME, *emitted, *declared, *(p.emit() for p in (*bodies, *plans))])
         )
         _replace(module, emitted_module, bufferized)
         module.operation.attributes["oneflow.externals"] = ir.ArrayAttr.get(list(external.values()))
@@ -93,14 +87,14 @@ class EmitKernels(Pass):
 
 def _plans(
     module: ir.Module, entries: Sequence[ir.Operation], called: CalledFunctions
-) -> tuple[list[Plan], list[BodyPlan]]:
+) -> tuple[list[Plan], list[Plan]]:
     """The plans of the entries, and those of the bodies that they run."""
-    bodies: list[BodyPlan] = []
+    bodies: list[Plan] = []
     functions = functions_of(module)
     for name in bodies_in_order(module):
-        bodies.append(BodyPlan(functions[name], called))
+        bodies.append(plan_of_body(functions[name], called))
         called = replace(called, workspaces={**called.workspaces, name: bodies[-1].workspace})
-    return [Plan(entry, called) for entry in entries if BODY not in entry.attributes], bodies
+    return [plan_of_entry(entry, called) for entry in entries if BODY not in entry.attributes], bodies
 
 
 def emit_kernel(kernel: Kernel) -> str | None:
@@ -109,7 +103,7 @@ def emit_kernel(kernel: Kernel) -> str | None:
     try:
         ops = compute_operations(kernel)
         if ops and all(op.name == "tensor.insert_slice" for op in ops):
-            return emit_placement(kernel)
+            return emit_insert_slices(kernel)
         structure = analyse([read_node(op) for op in ops]) if ops else None
     except Unsupported:
         return None
@@ -126,7 +120,7 @@ def emit_kernel(kernel: Kernel) -> str | None:
 def _is_runtime(op: ir.Operation) -> bool:
     """Whether a function is one of the runtime."""
     name = op.attributes.get("sym_name")
-    return name is not None and ir.StringAttr(name).value.startswith("oneflow_rt_")
+    return name is not None and ir.StringAttr(name).value.startswith(RUNTIME_PREFIX)
 
 
 def _replace(module: ir.Module, emitted_module: ir.Module, bufferized: ir.Module | None) -> None:

@@ -15,8 +15,8 @@ from typing import ClassVar
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.narrow_floats import NARROW_FLOATS
 from oneflow.dialect.record import Registry
-from oneflow.lowering.llvm import roundings
-from oneflow.lowering.llvm.inlined import call_inlined, shape_of
+from oneflow.lowering.llvm import float_conversions
+from oneflow.lowering.llvm.inlined_functions import call_inlined, shape_of
 from oneflow.lowering.llvm.widen_floats import converted, element_of, widened
 from oneflow.lowering.targets.choice import cpu_target
 from oneflow.lowering.targets.cpu import CpuTarget
@@ -26,11 +26,11 @@ from oneflow.passes.walk import gather
 
 #: Functions for conversions that a target may have no instructions for, by element types.
 CONVERSIONS: dict[tuple[str, str], Callable[..., str]] = {
-    **{(n.name, "f32"): partial(roundings.f32_of, narrow=n) for n in NARROW_FLOATS},
-    **{("f32", n.name): partial(roundings.narrow_of_f32, narrow=n) for n in NARROW_FLOATS},
+    **{(n.name, "f32"): partial(float_conversions.f32_of, narrow=n) for n in NARROW_FLOATS},
+    **{("f32", n.name): partial(float_conversions.narrow_of_f32, narrow=n) for n in NARROW_FLOATS},
 }
 #: Functions for fused multiply-add without FMA instructions.
-FUSED = {"f32": roundings.fma_f32, "f64": roundings.fma_f64}
+FUSED = {"f32": float_conversions.fma_f32, "f64": float_conversions.fma_f64}
 
 
 @register_pass
@@ -65,7 +65,7 @@ def _expand_conversion(module: ir.Module, op: ir.Operation, target: CpuTarget, d
     source, result = element_of(op.operands[0].type), element_of(op.results[0].type)
     steps = [op] if "f32" in (source, result) else _split(op)
     if source == "f64" and len(steps) > 1:
-        _call(module, steps.pop(0), roundings.f32_odd_of_f64, "f32_odd_of_f64", defined)
+        _call(module, steps.pop(0), float_conversions.f32_odd_of_f64, "f32_odd_of_f64", defined)
     for step in steps:
         types = element_of(step.operands[0].type), element_of(step.results[0].type)
         if types in CONVERSIONS and not ("f16" in types and target.has_f16):

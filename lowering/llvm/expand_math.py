@@ -13,8 +13,8 @@ from typing import ClassVar
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.record import Registry
 from oneflow.lowering.llvm import exponentials, powers, trigonometric
-from oneflow.lowering.llvm.formats import FORMATS
-from oneflow.lowering.llvm.inlined import call_inlined, shape_of
+from oneflow.lowering.llvm.float_formats import FORMATS
+from oneflow.lowering.llvm.inlined_functions import call_inlined, shape_of
 from oneflow.passes.base import Pass
 from oneflow.passes.registry import register_pass
 from oneflow.passes.walk import gather

@@ -1,6 +1,6 @@
 """exp, log, tanh and related functions: other bases, hyperbolic functions and their inverses; erf of f32.
 
-All but erf are for f32 and f64, with the constants in `formats`. The coefficients of erf are N. Juffa's.
+All but erf are for f32 and f64, with the constants in `float_formats`. The coefficients of erf are N. Juffa's.
 """
 
 from __future__ import annotations

@@ -6,17 +6,15 @@ That is slow, calls a runtime library, and changes NaN.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import ClassVar
 
-from oneflow.dialect._mlir import ir
+from oneflow.dialect._mlir import ir, llvm
 from oneflow.dialect.record import Registry
 from oneflow.passes.base import Pass
 from oneflow.passes.registry import register_pass
 from oneflow.passes.walk import gather
 
-_NARROW = re.compile(r"b?f16\b")
 #: Operations whose results can be 16-bit floats.
 _SOURCES = frozenset(
     f"llvm.{name}"
@@ -43,20 +41,46 @@ class FloatsToBits(Pass):
     def run(self, module: ir.Module, registry: Registry) -> None:
         """Rewrites the functions with such values."""
         for function in (o.operation for o in module.body.operations if o.operation.name == "llvm.func"):
-            declared = str(function.attributes["function_type"])
-            if _NARROW.search(declared) or gather(function, _introduces_narrow_floats):
-                function.attributes["function_type"] = ir.Attribute.parse(_as_bits(declared))
-                _rewrite(function)
+            declared = function.attributes["function_type"].value
+            if _has_narrow_floats(declared) or gather(function, _introduces_narrow_floats):
+                with function.location:
+                    function.attributes["function_type"] = ir.TypeAttr.get(_as_bits(declared))
+                    _rewrite(function)
 
 
-def _as_bits(kind: str) -> str:
+def _as_bits(kind: ir.Type) -> ir.Type:
     """A type with i16 in place of 16-bit floats."""
-    return _NARROW.sub("i16", kind)
+    if isinstance(kind, (ir.F16Type, ir.BF16Type)):
+        return ir.IntegerType.get_signless(16)
+    if isinstance(kind, ir.VectorType):
+        return ir.VectorType.get(kind.shape, _as_bits(kind.element_type), scalable=kind.scalable_dims)
+    if isinstance(kind, llvm.ArrayType):
+        return llvm.ArrayType.get(_as_bits(kind.element_type), kind.num_elements)
+    if isinstance(kind, llvm.StructType):
+        return llvm.StructType.get_literal([_as_bits(part) for part in kind.body], packed=kind.packed)
+    if isinstance(kind, llvm.FunctionType):
+        inputs = [_as_bits(part) for part in kind.inputs]
+        return llvm.FunctionType.get(_as_bits(kind.return_type), inputs, is_var_arg=kind.is_var_arg)
+    return kind
+
+
+def _parts(kind: ir.Type) -> list[ir.Type]:
+    """The types that a type consists of."""
+    if isinstance(kind, (ir.VectorType, llvm.ArrayType)):
+        return [kind.element_type]
+    if isinstance(kind, llvm.StructType):
+        return list(kind.body)
+    return [kind.return_type, *kind.inputs] if isinstance(kind, llvm.FunctionType) else []
+
+
+def _has_narrow_floats(kind: ir.Type) -> bool:
+    """Whether a type has 16-bit floats."""
+    return isinstance(kind, (ir.F16Type, ir.BF16Type)) or any(map(_has_narrow_floats, _parts(kind)))
 
 
 def _is_narrow(value: ir.Value) -> bool:
     """Whether a value has 16-bit float elements."""
-    return _NARROW.search(str(value.type)) is not None
+    return _has_narrow_floats(value.type)
 
 
 def _introduces_narrow_floats(op: ir.Operation) -> bool:
@@ -80,13 +104,13 @@ def _rewrite(function: ir.Operation) -> None:
 
 def _retype(value: ir.Value) -> None:
     """Sets a value's type to the integer type."""
-    value.set_type(ir.Type.parse(_as_bits(str(value.type))))
+    value.set_type(_as_bits(value.type))
 
 
 def _replace_by_bits(value: ir.Value) -> None:
     """Replaces a value by its bits in all users."""
     with ir.InsertionPoint.after(value.owner), value.owner.location:
-        bits = _cast(value, ir.Type.parse(_as_bits(str(value.type))))
+        bits = _cast(value, _as_bits(value.type))
     value.replace_all_uses_except(bits, bits.owner.operation)
 
 

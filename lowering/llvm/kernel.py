@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from oneflow.dialect._mlir import ir
-from oneflow.lowering.llvm.writer import POINTER, Index, Writer, memory_type, view
+from oneflow.lowering.llvm.writer import POINTER, Index, MemRef, Writer, memory_type, view
 from oneflow.lowering.targets.choice import cpu_target
 from oneflow.lowering.targets.cpu import CpuTarget
 from oneflow.passes.walk import returned_values
@@ -96,28 +96,6 @@ def compute_operations(kernel: Kernel) -> list[ir.Operation]:
     return [o.operation for o in kernel.block.operations if o.operation.name not in _SETUP]
 
 
-def natural_view(writer: Writer, tensor: Tensor) -> tuple[str, str]:
-    """A memref of a tensor with its own shape and its type; bools are bytes."""
+def natural_view(writer: Writer, tensor: Tensor) -> MemRef:
+    """A memref of a tensor with its own shape; bools are bytes."""
     return view(writer, tensor.pointer, tensor.shape, memory_type(tensor.element))
-
-
-def launch_text(kernel: Kernel, writer: Writer, count: Index, work: int, lines: list[str]) -> str:
-    """The function `<kernel>_launch`, which runs `count` parallel steps of `work` element operations each.
-
-    `lines` compute `count` where it is a name. Kernels with enough work get a parallel form, which is declared here
-    and defined by `define_launches`.
-    """
-    enough = kernel.target.kernels.loops.parallel_operations
-    arguments = ", ".join([*kernel.names, writer.index(0), writer.index(count)])
-    serial = f"func.call @{kernel.name}({arguments}) : ({kernel.types(2)}) -> ()"
-    head = f"func.func private @{kernel.name}_launch({kernel.signature()}) {{"
-    if isinstance(count, int) and (count == 1 or count * work < enough):
-        return "\n".join([head, *writer.head, *lines, serial, "return", "}"])
-    arguments = ", ".join([*kernel.names, writer.index(count)])
-    call = f"func.call @{kernel.name}_parallel({arguments}) : ({kernel.types(1)}) -> ()"
-    grain = max(1, enough // max(work, 1) // 2)
-    declared = (
-        f"func.func private @{kernel.name}_parallel({kernel.types(1)}) "
-        f"attributes {{oneflow.launch = @{kernel.name}, oneflow.grain = {grain} : i64}}"
-    )
-    return "\n".join([declared, head, *writer.head, *lines, call, "return", "}"])

@@ -1,301 +1,146 @@
-"""Pointwise, reduction and row kernels as vector loops: outer loops, parallel steps, vector width.
+"""The loop nest that a kernel is emitted as: iteration space, vectorization, and the induction variables.
 
-One step of the parallel range is one position of the outer loops, or a chunk of the last outer loop. Within a step,
-nodes run in phases. A phase is one sweep over the inner loops; a node that needs a finished reduction runs in a later
-phase. There are three modes, which `emit_kernels` tries in order:
-
-    row      lanes along the last inner loop; a reduction ends with the reduction of the lanes
-    column   lanes along the last outer loop; a reduction keeps one accumulator per lane
-    scalar   no lanes
-
-`LoopNest` is the last of three layers of one emitter, see `loop_emitter`.
+The emitters of a nest share one `LoopNest`. Input is the structure of a kernel, output the text of loops on vectors.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import Enum
 
+from oneflow.dialect._mlir import ir
 from oneflow.dialect.dtypes import element_bits
-from oneflow.lowering.kernels.nodes import Node, Structure, Unsupported
-from oneflow.lowering.llvm.body import OPERATION_COST, Lanes, NeedsScalars
-from oneflow.lowering.llvm.kernel import Kernel, launch_text
-from oneflow.lowering.llvm.loop_emitter import LoopEmitter
-from oneflow.lowering.llvm.loops import Loop, index_dims
-from oneflow.lowering.llvm.selection import selection_of
-from oneflow.lowering.llvm.writer import Index, Writer
+from oneflow.lowering.kernels.nodes import Linear, Structure
+from oneflow.lowering.llvm.iteration_space import IterationSpace, Loop
+from oneflow.lowering.llvm.kernel import Kernel
+from oneflow.lowering.llvm.lanes import Lanes, LaneValue, first_lanes
+from oneflow.lowering.llvm.writer import Index, MemRef, Writer, memory_type, view
+
+#: Writes the body of a loop for an induction variable and the values that the loop carries; returns the next values.
+LoopBody = Callable[[str, list[LaneValue]], list[LaneValue]]
 
 
-def emit_rows(kernel: Kernel, structure: Structure) -> str:
-    """The functions of a kernel that is one loop nest, as MLIR text; lanes along the last inner loop.
+class Vectorized(Enum):
+    """The loops that are vectorized.
 
-    Raises:
-        Unsupported: the nest has no such form.
+    INNER: lanes are iterations of the last inner loop; a reduction ends with the reduction of the lanes.
+    OUTER: lanes are iterations of the last outer loop; a reduction has one accumulator per lane.
+    NONE: no lanes.
     """
-    return LoopNest(kernel, structure, "row").emit()
 
-
-def emit_columns(kernel: Kernel, structure: Structure) -> str:
-    """The functions of a kernel that is one loop nest; lanes along the last outer loop.
-
-    Raises:
-        Unsupported: the nest has no such form.
-    """
-    return LoopNest(kernel, in_result_order(structure), "column").emit()
-
-
-def emit_short_rows(kernel: Kernel, structure: Structure) -> str:
-    """`emit_columns` for rows that are too short for lanes, such as pooling windows.
-
-    Raises:
-        Unsupported: rows are long, or the nest has no such form.
-    """
-    nest = LoopNest(kernel, in_result_order(structure), "column")
-    last = nest.loops.inner[-1].size if nest.loops.inner else None
-    if not isinstance(last, int) or last >= kernel.target.kernels.loops.short_row:
-        raise Unsupported("rows that are not shorter than vectors")
-    return nest.emit()
-
-
-def in_result_order(structure: Structure) -> Structure:
-    """The structure with its outer loops in the order of the dimensions of its last result."""
-    node = structure.nodes[-1]
-    walked = [node.names[f.dim] for use in node.outputs[-1:] for f in use.access if f.dim is not None]
-    ordered = sorted(structure.outer, key=lambda n: walked.index(n) if n in walked else -1)
-    return Structure(structure.nodes, ordered, structure.inner)
-
-
-def emit_scalars(kernel: Kernel, structure: Structure) -> str:
-    """The functions of a kernel that is one loop nest, without vector lanes.
-
-    Raises:
-        Unsupported: the nest has no such form.
-    """
-    return LoopNest(kernel, structure, "scalar").emit()
+    INNER = "inner"
+    OUTER = "outer"
+    NONE = "none"
 
 
 @dataclass
-class LoopNest(LoopEmitter):
-    """The emission of one structure in one `mode`. A parallel step takes a chunk of the outer loop `chunked`."""
+class LoopNest:
+    """The loop nest of a kernel while it is written.
+
+    Attributes:
+        kernel, structure: what is emitted.
+        vectorized: which loops are vectorized.
+        space_of: the iteration space of the kernel, with code for its sizes in a writer.
+        writer: the function that is written.
+        vector: the vectorized loop.
+        width: the number of lanes.
+        indices: the induction variables of the loops around the current point, by loop id.
+        captured: the scalars that bodies capture.
+        temporaries: the pointers of scratch buffers, which the function releases at its end.
+    """
+
+    kernel: Kernel
+    structure: Structure
+    vectorized: Vectorized
+    space_of: Callable[[Kernel, Structure, Writer], IterationSpace] = IterationSpace
+    writer: Writer = field(default_factory=Writer)
+    vector: Loop | None = None
+    width: int | None = None
+    indices: dict[int, Index] = field(default_factory=dict)
+    captured: dict[ir.Value, LaneValue] = field(default_factory=dict)
+    temporaries: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        super().__post_init__()
-        self.vector = self._vector_loop()
-        self.width = self._width() if self.vector else None
-        self.chunked = self._find_chunked_loop()
+        self.space = self.space_of(self.kernel, self.structure, self.writer)
 
-    # Vector width
+    @property
+    def lane_count(self) -> int:
+        """The number of lanes; 1 for scalars."""
+        return self.width or 1
 
-    def _vector_loop(self) -> Loop | None:
-        """The loop that lanes walk, None in scalar mode."""
-        if self.mode == "scalar":
-            return None
-        loops = self.loops.inner if self.mode == "row" else self.loops.outer
-        if not loops:
-            raise NeedsScalars("no loop for lanes")
-        return loops[-1]
+    def is_vector(self, loop: Loop) -> bool:
+        """Whether a loop is a vectorized inner loop."""
+        return self.vectorized is Vectorized.INNER and loop is self.vector
 
-    def _width(self) -> int:
-        """The number of lanes: registers per step times lanes per register, halved for short loops."""
-        lanes = self.kernel.target.vector_bits // max(bits_of(self.structure), 8)
-        width = lanes * self._registers_per_step()
-        assert self.vector is not None
-        size = self.vector.size
-        while isinstance(size, int) and width > 4 and width // 2 >= size:
-            width //= 2
-        return self._narrow_width(width, lanes)
+    # Lanes
 
-    def _registers_per_step(self) -> int:
-        """How many registers the lanes of a step fill. Column sums use half of all registers, to hide latencies."""
-        registers = self.kernel.target.vector_registers
-        if self._has_strided_lanes():
-            return 1
-        if not self.loops.inner:
-            return registers // 16
-        if self.mode == "column":
-            target = self.kernel.target
-            piece = target.kernels.loops.column_piece_bytes // target.vector_bytes if self._only_combines() else 0
-            return max(registers // 2, piece)
-        return registers // 4 if any(selection_of(n) for n in self.structure.nodes) else 4
+    @property
+    def scalars(self) -> Lanes:
+        """No lanes."""
+        return Lanes(self.writer, self.kernel, None, captured=self.captured)
 
-    def _only_combines(self) -> bool:
-        """Whether the kernel is one long reduction with few operations on each loaded element."""
-        steps = self.writer.product([loop.size for loop in self.loops.inner])
-        is_long = isinstance(steps, str) or steps >= self.kernel.target.kernels.loops.min_long_sum
-        return is_long and len(self.structure.nodes) == 1 and work_of(self.structure.nodes[0]) <= 2
+    def lanes(
+        self, mask: str | None = None, preheader: list[str] | None = None, active: Index | None = None,
+        loop: Loop | None = None,
+    ) -> Lanes:  # fmt: skip
+        """Lanes along `loop`, by default the vectorized loop."""
+        captured, vector = self.captured, loop or self.vector
+        return Lanes(self.writer, self.kernel, self.width, mask, preheader, captured, active, vector)
 
-    def _has_strided_lanes(self) -> bool:
-        """Whether lanes are picked out of vectors, which costs more than wide vectors save."""
-        loop = self.vector
-        uses = ((n, u) for n in self.structure.nodes for u in n.inputs)
-        forms = (p.form for n, u in uses for p in self._positions_of(n, u))
-        return loop is not None and any(dict(form.terms).get(loop.id, 0) > 1 for form in forms)
+    def mask(self, begin: str, end: Index) -> str:
+        """The mask of the lanes before `end` for a vector that begins at `begin`."""
+        return first_lanes(self.writer, self.writer.binary("subi", end, begin), self.lane_count)
 
-    def _narrow_width(self, width: int, least: int) -> int:
-        """A width that leaves parallel steps for several threads and keeps scratch memory in the L2 cache."""
-        assert self.vector is not None
-        if self.mode == "row" or not self.loops.inner:
-            return width if isinstance(self.vector.size, int) else min(width, least)
-        rows = self.writer.product([loop.size for loop in self.loops.inner])
-        outer = self.writer.product([loop.size for loop in self.loops.outer])
-        if isinstance(rows, str) or isinstance(outer, str):
-            return min(width, least)
-        scratch = rows if self.structure.rowwise else 0
-        limits = self.kernel.target.kernels.loops
-        near = self.kernel.target.l2_bytes // limits.l2_bytes_per_element
-        size = self.vector.size
-        assert isinstance(size, int)
-        while width > least and (
-            outer < width * limits.min_parallel_steps
-            or width * scratch > near
-            or (-size % width) * limits.max_idle_lanes > size
-        ):
-            width //= 2
-        return width
+    # Loops
 
-    # The function and its launch
+    def loop(
+        self, begin: Index, end: Index, step: int, carried: list[LaneValue], body: LoopBody,
+        hoisted: Sequence[str] = (),
+    ) -> list[LaneValue]:  # fmt: skip
+        """Writes an `scf.for` that carries values; what `body` adds to `hoisted` is written before the loop."""
+        w, iv = self.writer, self.writer.fresh()
+        names = [LaneValue(w.fresh(), v.element, v.is_vector, None) for v in carried]
+        with w.buffered() as lines:
+            after = body(iv, names)
+        w.lines.extend(hoisted)
+        head = f"{iv} = {w.index(begin)} to {w.index(end)} step {w.index(step)}"
+        if not carried:
+            w.lines.extend([f"scf.for {head} {{", *lines, "}"])
+            return []
+        types = ", ".join(f"vector<{self.width}x{v.element}>" if v.is_vector else v.element for v in carried)
+        inits = ", ".join(f"{n.name} = {v.name}" for n, v in zip(names, carried, strict=True))
+        with w.buffered() as tail:
+            pairs, lanes = zip(after, carried, strict=True), self.lanes()
+            ends = ", ".join(lanes.broadcast(a) if v.is_vector else a.name for a, v in pairs)
+        result = w.fresh()
+        w.lines.extend(
+            [f"{result}:{len(carried)} = scf.for {head} iter_args({inits}) -> ({types}) {{", *lines, *tail]
+        )
+        w.lines.extend([f"scf.yield {ends} : {types}", "}"])
+        return [LaneValue(f"{result}#{i}", v.element, v.is_vector) for i, v in enumerate(carried)]
 
-    def emit(self) -> str:
-        """The kernel's function and its launch as MLIR text."""
-        w = self.writer
-        chunk = self._chunk()
-        factors = [loop.size for loop in self.loops.outer if loop is not self.chunked]
-        if self.chunked:
-            with w.at_head():
-                factors.append(w.ceildiv(self.chunked.size, chunk))
-        return self.parallel_function(lambda: self._emit_step(factors, chunk), chunk)
+    def plain_loop(self, begin: Index, end: Index, step: int, body: Callable[[str], None]) -> None:
+        """Writes an `scf.for` that carries no values."""
 
-    def parallel_function(self, unit: Callable[[], None], chunk: int = 0) -> str:
-        """The kernel's function, in whose loop `unit` writes one step of the parallel range, and its launch."""
-        w = self.writer
-        with w.buffered() as body, w.block(f"scf.for %step = %lo to %hi step {w.index(1)} {{"):
-            unit()
-        return "\n".join([self.function_text(body), self._launch(chunk)])
+        def write(iv: str, carried: list[LaneValue]) -> list[LaneValue]:
+            body(iv)
+            return carried
 
-    def function_text(self, body: Sequence[str]) -> str:
-        """The kernel's function around the loop over parallel steps."""
-        text = [
-            f"func.func private @{self.kernel.name}({self.kernel.signature(('%lo', '%hi'))}) "
-            "attributes {llvm.linkage = #llvm.linkage<internal>} {",
-            *self.writer.head, *body,
-            *(f"func.call @oneflow_rt_release({s}) : (memref<1xi8>) -> ()" for s in self.scratch),
-            "return", "}",
-        ]  # fmt: skip
-        return "\n".join(text)
+        self.loop(begin, end, step, [], write)
 
-    def _launch(self, chunk: int) -> str:
-        """The launch: the number of parallel steps and the work of a step."""
-        w = Writer()
-        loops = self._make_loops(w)
-        sizes = [loop.size for loop in loops.outer]
-        steps = [loop.size for loop in loops.inner]
-        if self.chunked:
-            size = sizes.pop()
-            sizes.append(w.ceildiv(size, chunk))
-            steps.append(min(chunk, size) if isinstance(size, int) else chunk)
-        count = w.product(sizes)
-        work = sum(work_of(n) for n in self.structure.nodes)
-        for step in steps:
-            work *= step if isinstance(step, int) else 64
-        return launch_text(self.kernel, w, count, work, w.lines)
+    def index(self, form: Linear) -> Index:
+        """The value of a linear form of the loops at the current point."""
+        total: Index = form.constant
+        for loop, coefficient in form.terms:
+            total = self.writer.add(total, self.writer.mul(self.indices[loop], coefficient))
+        return total
 
-    # One step of the parallel range
+    # Scratch buffers
 
-    def _find_chunked_loop(self) -> Loop | None:
-        """The outer loop of which a parallel step takes a chunk, while the other outer loops are fixed."""
-        if self.mode == "column":
-            return self.vector
-        return self.loops.outer[-1] if self.mode == "scalar" and self.loops.outer and not self.loops.inner else None
-
-    def _chunk(self) -> int:
-        """Steps of the chunked loop in one parallel step."""
-        limits = self.kernel.target.kernels.loops
-        if self.mode == "scalar":
-            return limits.scalar_chunk_steps if self.chunked else 1
-        return (limits.chunk_steps if not self.loops.inner else self.width or 1) if self.chunked else 1
-
-    def _emit_step(self, factors: Sequence[Index], chunk: int) -> None:
-        """One parallel step: the positions of the outer loops from the step's number, then the work."""
-        w, digits = self.writer, self.delinearize(factors)
-        loops = [loop for loop in self.loops.outer if loop is not self.chunked]
-        self.position = {loop.id: d for loop, d in zip(loops, digits, strict=False)}
-        if self.mode == "column":
-            self._column_chunk(digits[-1], chunk)
-        elif self.chunked:
-            self._scalar_chunk(self.chunked, digits[-1], chunk)
-        else:
-            self._emit_outer_position(Lanes(w, self.kernel, None, captured=self._scalars))
-
-    def delinearize(self, factors: Sequence[Index]) -> list[Index]:
-        """The step's number as one position for each factor; the last position moves fastest."""
-        rest, digits = "%step", []
-        for size in reversed(factors[1:]):
-            digits.append(0 if size == 1 else self.writer.binary("remui", rest, size))
-            rest = rest if size == 1 else self.writer.binary("divui", rest, size)
-        return [rest, *reversed(digits)] if factors else []
-
-    def _bounds(self, loop: Loop, number: Index, chunk: int) -> tuple[Index, Index]:
-        """Where chunk `number` of a loop begins and ends."""
-        w = self.writer
-        if isinstance(loop.size, int) and loop.size <= chunk:
-            return 0, loop.size
-        begin = w.mul(number, chunk)
-        if isinstance(loop.size, int) and loop.size % chunk == 0:
-            return begin, w.add(begin, chunk)
-        return begin, w.binary("minui", w.add(begin, chunk), loop.size)
-
-    def _scalar_chunk(self, loop: Loop, number: Index, chunk: int) -> None:
-        """One chunk of the last outer loop, position by position."""
-        w = self.writer
-        begin, end = self._bounds(loop, number, chunk)
-        self.position[loop.id] = w.fresh()
-        with w.block(f"scf.for {self.position[loop.id]} = {w.index(begin)} to {w.index(end)} step {w.index(1)} {{"):
-            self._emit_outer_position(Lanes(w, self.kernel, None, captured=self._scalars))
-
-    def _column_chunk(self, number: Index, chunk: int) -> None:
-        """One chunk of the last outer loop in vectors: full vectors, then a masked one."""
-        w, loop, width = self.writer, self.vector, self.width
-        assert loop is not None and width is not None
-        begin, end = self._bounds(loop, number, chunk)
-        divides = isinstance(loop.size, int) and loop.size % width == 0
-        middle = end if divides else w.floor_to(end, width)
-        self._column_loop(begin, middle, masked=False)
-        if not divides:
-            self._column_loop(w.binary("maxui", begin, middle) if begin else middle, end, masked=True)
-
-    def _column_loop(self, begin: Index, end: Index, masked: bool) -> None:
-        """A loop of vectors along columns."""
-        if begin == end:
-            return
-        w, loop = self.writer, self.vector
-        assert loop is not None
-        hoisted: list[str] | None = None if self.loops.inner else []
-        iv = w.fresh()
-        with w.buffered() as body:
-            self.position[loop.id] = iv
-            lanes = Lanes(w, self.kernel, self.width, None, hoisted, self._scalars)
-            if masked:
-                lanes.active, lanes.mask = w.binary("subi", end, iv), self._mask(iv, end)
-            self._emit_outer_position(lanes)
-        w.lines.extend(hoisted or [])
-        w.line(f"scf.for {iv} = {w.index(begin)} to {w.index(end)} step {w.index(self.width or 1)} {{")
-        w.lines.extend(body)
-        w.line("}")
-
-
-def _elements(node: Node) -> list[str]:
-    """The element types in a body; positions count only where they vary by lane."""
-    elements = [str(u.value.type.element_type) for u in (*node.inputs, *node.outputs)]
-    elements += [str(r.type) for o in node.body.operations for r in o.operation.results]
-    indexed = bool(index_dims(node))
-    return [e for e in elements if e != "index" or indexed]
-
-
-def bits_of(structure: Structure) -> int:
-    """The bits of the widest element that the nodes compute with."""
-    return max(element_bits(e) for n in structure.nodes for e in _elements(n))
-
-
-def work_of(node: Node) -> int:
-    """The cost of one step of a node in element operations."""
-    return sum(OPERATION_COST.get(o.operation.name.partition(".")[0], 1) for o in node.body.operations)
+    def allocate(self, shape: Sequence[Index], element: str) -> MemRef:
+        """Allocates a scratch buffer of the kernel."""
+        size = self.writer.mul(self.writer.product(shape), max(element_bits(element) // 8, 1))
+        call = f"func.call @oneflow_rt_temporary({self.writer.index(size)}) : (index) -> memref<1xi8>"
+        self.temporaries.append(self.writer.op(call))
+        return view(self.writer, self.temporaries[-1], shape, memory_type(element))

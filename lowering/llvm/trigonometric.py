@@ -1,4 +1,4 @@
-"""Trigonometric functions and their inverses for f32 and f64, with the constants in `formats`."""
+"""Trigonometric functions and their inverses for f32 and f64, with the constants in `float_formats`."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 from oneflow.dialect import dtypes
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.record import Registry
-from oneflow.lowering.llvm.inlined import shape_of
+from oneflow.lowering.llvm.inlined_functions import shape_of
 from oneflow.passes.base import Pass
 from oneflow.passes.registry import register_pass
 from oneflow.passes.walk import gather

@@ -14,15 +14,6 @@ Index = int | str
 
 #: The type of memory arguments of kernels: bytes.
 POINTER = "memref<1xi8>"
-#: The type of addresses in a plan. It is LLVM's, so that a plan of many launches needs little further lowering.
-ADDRESS = "!llvm.ptr"
-#: The suffix of the names by which a plan calls functions that take memrefs; `define_launches` removes the suffix.
-PLAN_SUFFIX = ".plan"
-
-
-def plan_symbol(name: str) -> str:
-    """The symbol of the plan of entry `name`. The prefix avoids clashes with kernels and functions of libm."""
-    return f"oneflow_plan_{name}"
 
 
 @dataclass
@@ -107,11 +98,11 @@ class Writer:
     @contextmanager
     def buffered(self) -> Iterator[list[str]]:
         """Collects the lines written inside instead of adding them."""
-        outside, self.lines = self.lines, []
+        enclosing, self.lines = self.lines, []
         try:
             yield self.lines
         finally:
-            self.lines = outside
+            self.lines = enclosing
 
     @contextmanager
     def at_head(self) -> Iterator[None]:
@@ -130,14 +121,26 @@ def memory_type(element: str) -> str:
     return "i8" if element == "i1" else element
 
 
+@dataclass(frozen=True)
+class MemRef:
+    """A memref in the text: its SSA name and its type."""
+
+    name: str
+    type: str
+
+    def at(self, indices: Sequence[str]) -> str:
+        """An element of the memref, as operations on memory name it."""
+        return f"{self.name}[{', '.join(indices)}]"
+
+
 def memref_type(shape: Sequence[Index], element: str) -> str:
     """The memref type of a shape; names stand for dynamic sizes."""
     dims = "".join(f"{'?' if isinstance(s, str) else s}x" for s in shape)
     return f"memref<{dims}{element}>"
 
 
-def view(writer: Writer, pointer: str, shape: Sequence[Index], element: str) -> tuple[str, str]:
-    """A contiguous memref of the memory at `pointer`: its name and type."""
+def view(writer: Writer, pointer: str, shape: Sequence[Index], element: str) -> MemRef:
+    """A contiguous memref of the memory at `pointer`."""
     kind = memref_type(shape, element)
     sizes = ", ".join(s for s in shape if isinstance(s, str))
-    return writer.op(f"memref.view {pointer}[{writer.index(0)}][{sizes}] : {POINTER} to {kind}"), kind
+    return MemRef(writer.op(f"memref.view {pointer}[{writer.index(0)}][{sizes}] : {POINTER} to {kind}"), kind)

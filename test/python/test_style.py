@@ -53,7 +53,7 @@ DEEP = {
     "lowering/kernels/nodes.py: _sizes": "forms of uses of nodes",
     "lowering/kernels/nodes.py: loop_size": "forms of uses of nodes",
     "lowering/kernels/share_kernels.py: _calls": "operands of operations of functions",
-    "lowering/llvm/loops.py: _size_of": "forms of uses of nodes",
+    "lowering/llvm/iteration_space.py: _size_of": "forms of uses of nodes",
     "passes/sbp/auto.py: _add_transfers": "pairs of signatures of an edge",
     "lowering/triton/codegen/kernel.py: loop_sizes": "forms of uses of operations",
 }

@@ -53,7 +53,7 @@ def _extreme(operation: str, language: str = "tl") -> tuple[str, str]:
 
 
 def _widening(narrow: NarrowFloat) -> tuple[str, str]:
-    """The definition of the conversion of codes to f32; see `lowering.llvm.roundings`."""
+    """The definition of the conversion of codes to f32; see `lowering.llvm.float_conversions`."""
     return (
         "code",
         f"""

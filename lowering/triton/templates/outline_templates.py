@@ -160,7 +160,7 @@ class OutlineTemplates(Pass):
                 if template.fits(call):
                     _Outlining(module, op, call, views, sizes).build()
         views.erase_unused(module)
-        sizes.finish()
+        sizes.write_sites()
         if has_listener():
             _announce(module)
 
@@ -207,7 +207,7 @@ class _Outlining:
     def build(self) -> None:
         """Replaces the operation."""
         results = dict(zip(self.call.outputs, self.op.results, strict=True))
-        self.sizes.expect(self.op, self.call)
+        self.sizes.assert_satisfied(self.op, self.call)
         for kernel in self.template.kernels:
             if any(True for n in kernel.results for _ in results[n].uses):
                 self._call_kernel(kernel, results)

@@ -14,7 +14,7 @@ from oneflow.dialect import ops as _every_operator  # noqa: F401
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.oneflow import create_context
 from oneflow.dialect.record import REGISTRY
-from oneflow.lowering.llvm.contraction import best_tile, register_tiles
+from oneflow.lowering.llvm.register_tiles import best_tile, register_tiles
 from oneflow.lowering.targets import host
 from oneflow.lowering.targets.choice import CPU_NAMES, TargetError, cpu_target, cpu_target_named, using_cpu
 from oneflow.lowering.targets.cpu import CPU_TARGETS

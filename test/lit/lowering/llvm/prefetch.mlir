@@ -1,6 +1,6 @@
 // RUN: oneflow-opt %s --stage kernels | oneflow-opt --oneflow-emit-kernels | FileCheck %s
 
-// The first sweep over a large tensor prefetches one page ahead; later sweeps and small tensors are in the cache.
+// The first phase prefetches a large tensor one page ahead; later phases and small tensors find it in the cache.
 // CHECK-LABEL: func.func private @large_kernel_0(
 // CHECK-DAG: %[[PAGE:.*]] = arith.constant 1024 : index
 // CHECK: %[[AT:.*]] = arith.addi %[[I:.*]], %[[PAGE]] : index

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import oneflow as flow
-from oneflow.lowering.llvm.sums import Cascade, cascade
+from oneflow.lowering.llvm.blocked_summation import Cascade, cascade
 
 RNG = np.random.default_rng(5)
 EPSILON = float(np.finfo(np.float32).eps)

@@ -7,7 +7,7 @@ import pytest
 
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.oneflow import create_context
-from oneflow.lowering.llvm.few_rows import FewRows
+from oneflow.lowering.llvm.skinny_contraction import SkinnyContraction
 from oneflow.lowering.targets import host
 from oneflow.lowering.targets.choice import using_cpu
 from oneflow.lowering.targets.cpu import CPU_TARGETS
@@ -54,8 +54,8 @@ def product(x, w, bias, level):
 )
 def test_products_of_few_rows(shape, dtype, level, monkeypatch):
     emitted = []
-    emit = FewRows.emit
-    monkeypatch.setattr(FewRows, "emit", lambda nest: emitted.append(nest) or emit(nest))
+    emit = SkinnyContraction.emit
+    monkeypatch.setattr(SkinnyContraction, "emit", lambda nest: emitted.append(nest) or emit(nest))
     *batch, rows, depth, columns = shape
     rng = np.random.default_rng(0)
     x, w, bias = (

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from oneflow.dialect._mlir import ir
 from oneflow.lowering.kernels.nodes import Node
-from oneflow.lowering.llvm.body import NeedsScalars
+from oneflow.lowering.llvm.lanes import NeedsScalars
 
 _INFINITY = {"f16": "7C00", "bf16": "7F80", "f32": "7F800000", "f64": "7FF0000000000000"}
 _MINUS_INFINITY = {"f16": "FC00", "bf16": "FF80", "f32": "FF800000", "f64": "FFF0000000000000"}

@@ -13,11 +13,13 @@ FLOAT_NAMES = frozenset(d.mlir for d in dtypes.DTYPES if d.is_float)
 
 def shape_of(value_type: ir.Type) -> tuple[str, int] | None:
     """The float element type and the vector length (0 for a scalar) of a type; None for other types."""
-    text = str(value_type)
-    lanes, is_vector, element = text.removeprefix("vector<").removesuffix(">").partition("x")
-    if not is_vector:
-        lanes, element = "0", text
-    return (element, int(lanes)) if element in FLOAT_NAMES and lanes.isdigit() else None
+    lanes, element_type = 0, value_type
+    if isinstance(value_type, ir.VectorType):
+        if value_type.rank != 1 or value_type.scalable:
+            return None
+        lanes, element_type = value_type.shape[0], value_type.element_type
+    element = str(element_type)
+    return (element, lanes) if element in FLOAT_NAMES else None
 
 
 def call_inlined(

@@ -1,4 +1,4 @@
-"""Reshapes by `tensor.collapse_shape` and `tensor.expand_shape`.
+"""Reshapes by reassociation: `tensor.collapse_shape` and `tensor.expand_shape` of groups of dimensions.
 
 A reshape is split into groups of source and target dimensions with equal products. Each group is collapsed to one
 dimension, which is expanded. With dynamic extents, equal dimensions at both ends are groups of their own, and all
@@ -31,7 +31,7 @@ def reassociation_groups(source: Sequence[Extent], target: Sequence[Extent]) -> 
 
 def static_groups(source: Sequence[int], target: Sequence[int]) -> list[Group]:
     """The finest groups of two shapes with equal products, none of them zero; dimensions of 1 join a neighbour."""
-    parts: list[Group] = []
+    groups: list[Group] = []
     i = j = 0
     while i < len(source) and j < len(target):
         group: Group = ([i], [j])
@@ -42,8 +42,8 @@ def static_groups(source: Sequence[int], target: Sequence[int]) -> list[Group]:
                 left, i = left * source[i], _append(group[0], i)
             else:
                 right, j = right * target[j], _append(group[1], j)
-        parts.append(group)
-    return _with_rest(parts, range(i, len(source)), range(j, len(target)))
+        groups.append(group)
+    return _with_rest(groups, range(i, len(source)), range(j, len(target)))
 
 
 def _append(dims: list[int], dim: int) -> int:
@@ -51,10 +51,10 @@ def _append(dims: list[int], dim: int) -> int:
     return dim + 1
 
 
-def _with_rest(parts: list[Group], source: range, target: range) -> list[Group]:
-    parts[-1][0].extend(source)
-    parts[-1][1].extend(target)
-    return parts
+def _with_rest(groups: list[Group], source: range, target: range) -> list[Group]:
+    groups[-1][0].extend(source)
+    groups[-1][1].extend(target)
+    return groups
 
 
 def dynamic_groups(source: Sequence[Extent], target: Sequence[Extent]) -> list[Group]:
@@ -62,22 +62,22 @@ def dynamic_groups(source: Sequence[Extent], target: Sequence[Extent]) -> list[G
 
     Where the products of the middle are known to differ, all dimensions are one group.
     """
-    front, least = 0, min(len(source), len(target))
-    while front < least and source[front] == target[front]:
+    front, shorter = 0, min(len(source), len(target))
+    while front < shorter and source[front] == target[front]:
         front += 1
     back = 0
-    while back < least - front and source[-1 - back] == target[-1 - back]:
+    while back < shorter - front and source[-1 - back] == target[-1 - back]:
         back += 1
     between = (len(source) - front - back, len(target) - front - back)
     if 0 in between and between != (0, 0):
         front, back = (front - 1, back) if front else (front, back - 1)
-    parts: list[Group] = [([i], [i]) for i in range(front)]
+    groups: list[Group] = [([i], [i]) for i in range(front)]
     middle: Group = ([*range(front, len(source) - back)], [*range(front, len(target) - back)])
     if _differ([source[i] for i in middle[0]], [target[j] for j in middle[1]]):
         return [([*range(len(source))], [*range(len(target))])]
     if middle != ([], []):
-        parts.append(middle)
-    return parts + [([len(source) - k], [len(target) - k]) for k in range(back, 0, -1)]
+        groups.append(middle)
+    return groups + [([len(source) - k], [len(target) - k]) for k in range(back, 0, -1)]
 
 
 def _differ(source: Sequence[Extent], target: Sequence[Extent]) -> bool:
@@ -87,22 +87,24 @@ def _differ(source: Sequence[Extent], target: Sequence[Extent]) -> bool:
     return is_static and math.prod(first) != math.prod(second)
 
 
-def regroup(
-    e: Emitter, value: Value, parts: Sequence[Group], target: Sequence[Dim], dynamic: Sequence[Value]
+def reassociate(
+    e: Emitter, value: Value, groups: Sequence[Group], target: Sequence[Dim], dynamic: Sequence[Value]
 ) -> Value:
-    """`value` with each group of its dimensions replaced by the group of `target`; `dynamic` are its extents
-    where it has a `?`."""
+    """`value` with each group of its dimensions replaced by the group of `target`.
+
+    `dynamic` are the extents of the dynamic dimensions of `target`.
+    """
     element = value.type.element_type
     source = [None if d == DYNAMIC else d for d in value.type.shape]
-    merged = [count([source[i] for i in group[0]]) for group in parts]
-    if not all(len(group[0]) == 1 for group in parts):
-        attributes = {"reassociation": _reassociation(e, [g[0] for g in parts])}
-        value = e.op("tensor.collapse_shape", _tensor(merged, element), [value], attributes)
-    wanted = [count([target[j] for j in group[1]]) for group in parts]
-    value = e.cast(value, _tensor(wanted, element))
-    if all(len(group[1]) == 1 for group in parts):
+    collapsed = [count([source[i] for i in group[0]]) for group in groups]
+    if not all(len(group[0]) == 1 for group in groups):
+        attributes = {"reassociation": _reassociation(e, [g[0] for g in groups])}
+        value = e.op("tensor.collapse_shape", _tensor(collapsed, element), [value], attributes)
+    expanded = [count([target[j] for j in group[1]]) for group in groups]
+    value = e.cast(value, _tensor(expanded, element))
+    if all(len(group[1]) == 1 for group in groups):
         return value
-    attributes = {"reassociation": _reassociation(e, [g[1] for g in parts]), "static_output_shape": dense(target)}
+    attributes = {"reassociation": _reassociation(e, [g[1] for g in groups]), "static_output_shape": dense(target)}
     return e.op("tensor.expand_shape", _tensor(target, element), [value, *dynamic], attributes)
 
 

@@ -1,6 +1,7 @@
-"""Kernels that no emitter covers (scatters, some placements, unusual positions), through MLIR's bufferization.
+"""Kernels that no emitter covers (scatters, some insertions, unusual accesses), through MLIR's bufferization.
 
-The tensors of the kernel become views of its pointers; its results are materialized in their destinations.
+Input is a kernel on tensors, output its launch as loops on memrefs. The tensors of the kernel become views of its
+pointers; its results are materialized in their destinations.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Sequence
 from oneflow.dialect._mlir import ir, passmanager
 from oneflow.lowering.kernels.donated_arguments import updated_argument
 from oneflow.lowering.llvm.kernel import Kernel, compute_operations
-from oneflow.lowering.llvm.writer import Index, Writer, view
+from oneflow.lowering.llvm.writer import Index, MemRef, Writer, view
 from oneflow.passes.base import PassError
 from oneflow.passes.inline import functions_of, inline_calls
 from oneflow.passes.walk import gather, returned_values
@@ -28,7 +29,7 @@ class NotLowered(Exception):
     """An operation that bufferization left without loops."""
 
 
-def emit_fallback(kernel: Kernel) -> str:
+def _launch_text(kernel: Kernel) -> str:
     """The function `<kernel>_launch` on tensors that are made of its pointers, as MLIR text."""
     writer = Writer()
     arguments = list(kernel.block.arguments)
@@ -47,15 +48,15 @@ def emit_fallback(kernel: Kernel) -> str:
             renamed[value.get_name()] = _updated(writer, _memref(kernel, writer, value), target, value.type)
     body, returned = _body(kernel, renamed)
     stores = [
-        f"bufferization.materialize_in_destination {r} in restrict writable {name} : ({v.type}, {kind}) -> ()"
-        for r, v, (name, kind) in zip(returned, returned_values(kernel.block), targets, strict=True)
+        f"bufferization.materialize_in_destination {r} in restrict writable {m.name} : ({v.type}, {m.type}) -> ()"
+        for r, v, m in zip(returned, returned_values(kernel.block), targets, strict=True)
     ]
     head = f"func.func private @{kernel.name}{LAUNCH}({kernel.signature()}) {{"
     return "\n".join([head, *writer.head, *writer.lines, *body, *stores, "return", "}"])
 
 
-def _memref(kernel: Kernel, writer: Writer, value: ir.Value) -> tuple[str, str]:
-    """A memref of an argument's memory, and its type."""
+def _memref(kernel: Kernel, writer: Writer, value: ir.Value) -> MemRef:
+    """A memref of an argument's memory."""
     tensor = kernel.tensors[value]
     return view(writer, tensor.pointer, tensor.shape, tensor.element)
 
@@ -64,19 +65,19 @@ def _argument(kernel: Kernel, writer: Writer, value: ir.Value) -> str:
     """An input as a tensor, or a scalar."""
     if value in kernel.scalars:
         return kernel.scalars[value]
-    name, kind = _memref(kernel, writer, value)
-    return writer.op(f"bufferization.to_tensor {name} restrict : {kind} to {value.type}")
+    memory = _memref(kernel, writer, value)
+    return writer.op(f"bufferization.to_tensor {memory.name} restrict : {memory.type} to {value.type}")
 
 
-def _updated(writer: Writer, source: tuple[str, str], target: tuple[str, str], kind: ir.Type) -> str:
+def _updated(writer: Writer, source: MemRef, target: MemRef, kind: ir.Type) -> str:
     """A tensor in the memory of a result, which begins as a copy of `source` unless the two share memory."""
     addresses = [
-        writer.op(f"memref.extract_aligned_pointer_as_index {name} : {of} -> index") for name, of in (source, target)
+        writer.op(f"memref.extract_aligned_pointer_as_index {m.name} : {m.type} -> index") for m in (source, target)
     ]
     distinct = writer.op(f"arith.cmpi ne, {', '.join(addresses)} : index")
     with writer.block(f"scf.if {distinct} {{"):
-        writer.line(f"memref.copy {source[0]}, {target[0]} : {source[1]} to {target[1]}")
-    return writer.op(f"bufferization.to_tensor {target[0]} restrict writable : {target[1]} to {kind}")
+        writer.line(f"memref.copy {source.name}, {target.name} : {source.type} to {target.type}")
+    return writer.op(f"bufferization.to_tensor {target.name} restrict writable : {target.type} to {kind}")
 
 
 def _empty(kernel: Kernel, writer: Writer, value: ir.Value) -> str:
@@ -121,7 +122,7 @@ def bufferize(kernels: Sequence[Kernel], declarations: str) -> ir.Module:
 
 def _bufferized(kernels: Sequence[Kernel], declarations: str) -> ir.Module:
     """The bufferized module of kernels."""
-    module = ir.Module.parse("\n".join([declarations, *map(emit_fallback, kernels)]))
+    module = ir.Module.parse("\n".join([declarations, *map(_launch_text, kernels)]))
     passmanager.PassManager.parse(BUFFERIZE).run(module.operation)
     _check_lowered(module)
     _inline_helpers(module)

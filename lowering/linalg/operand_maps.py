@@ -1,8 +1,8 @@
-"""Loop nests of `linalg.generic`: which element reads are operands.
+"""The operands of a `linalg.generic` and their indexing maps: which element reads become operands.
 
 A read is an operand with an indexing map if its position is affine in the loops' positions and linalg's verifier
-accepts it: a position that is one loop has to span the dimension, any other has to stay inside. With dynamic extents
-these conditions are checked at run time.
+accepts it: a position that is one loop has to span the dimension, any other has to stay in bounds. With dynamic
+extents these conditions are checked at run time.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from oneflow.lowering.linalg.sizes import Sizes, static_size
 
 
 @dataclass(frozen=True)
-class Loops:
-    """A loop nest: the nodes of positions, their extents, and the numbers of the reduction loops."""
+class IterationDomain:
+    """The loops of a `linalg.generic`: the nodes of positions, their extents, and the numbers of reduction loops."""
 
     positions: tuple[Expr, ...]
     extents: tuple[c.Size, ...]
@@ -47,42 +47,42 @@ class Loops:
 
 
 @dataclass
-class Reads:
-    """The operands of a loop nest, and the loads that are read through them.
+class OperandMaps:
+    """The operands of a `linalg.generic`, and the loads that are read through them.
 
     Attributes:
         operands: tensors with indexing maps, each pair once.
-        bound: the number of a load's operand, by the load's id.
-        equated: (load, dimension, loop) whose sizes have to be equal at run time.
-        bounded: (load, dimension) whose positions have to stay inside at run time.
+        operand_of: the number of a load's operand, by the load's id.
+        equal_sizes: (load, dimension, loop) whose sizes have to be equal at run time.
+        in_bounds: (load, dimension) whose positions have to be in bounds at run time.
     """
 
     operands: list[tuple[Stage, ir.AffineMap]] = field(default_factory=list)
-    bound: dict[int, int] = field(default_factory=dict)
-    equated: list[tuple[Expr, int, int]] = field(default_factory=list)
-    bounded: list[tuple[Expr, int]] = field(default_factory=list)
+    operand_of: dict[int, int] = field(default_factory=dict)
+    equal_sizes: list[tuple[Expr, int, int]] = field(default_factory=list)
+    in_bounds: list[tuple[Expr, int]] = field(default_factory=list)
 
 
-def find_reads(loops: Loops, roots: Sequence[Expr], sizes: Sizes) -> Reads:
-    """The loads below `roots` that become operands of a `linalg.generic` over `loops`."""
-    return _ReadFinder(loops, sizes).run([n for n in s.walk(roots) if n.kind == "load"])
+def find_operands(domain: IterationDomain, roots: Sequence[Expr], sizes: Sizes) -> OperandMaps:
+    """The loads below `roots` that become operands of a `linalg.generic` over `domain`."""
+    return _OperandFinder(domain, sizes).run([n for n in s.walk(roots) if n.kind == "load"])
 
 
-class _ReadFinder:
-    def __init__(self, loops: Loops, sizes: Sizes) -> None:
-        self.loops, self.sizes = loops, sizes
-        self.dims = [ir.AffineExpr.get_dim(i) for i in range(loops.rank)]
-        self.by_node = {id(p): d for p, d in zip(loops.positions, self.dims, strict=True)}
-        self.lengths = [static_size(e) for e in loops.extents]
-        self.reads = Reads()
+class _OperandFinder:
+    def __init__(self, domain: IterationDomain, sizes: Sizes) -> None:
+        self.domain, self.sizes = domain, sizes
+        self.dims = [ir.AffineExpr.get_dim(i) for i in range(domain.rank)]
+        self.by_node = {id(p): d for p, d in zip(domain.positions, self.dims, strict=True)}
+        self.lengths = [static_size(e) for e in domain.extents]
+        self.maps = OperandMaps()
 
-    def run(self, loads: Sequence[Expr]) -> Reads:
+    def run(self, loads: Sequence[Expr]) -> OperandMaps:
         maps = [(load, self._results(load)) for load in loads]
         spanned = {loop for load, results in maps for loop in self._spanned(load, results or ())}
         for load, results in maps:
             if results is not None:
                 self._add(load, results, spanned)
-        return self.reads
+        return self.maps
 
     def _results(self, load: Expr) -> list[ir.AffineExpr] | None:
         results = [self._result(position) for position in load.args]
@@ -94,7 +94,7 @@ class _ReadFinder:
         Reductions keep the sum, by which kernels recognise windows.
         """
         result = affine(position, self.by_node)
-        if result is None or result in self.dims or self.loops.reductions:
+        if result is None or result in self.dims or self.domain.reductions:
             return result
         zero = ir.AffineExpr.get_constant(0)
         steps = {n: zero if e == 1 else d for (n, d), e in zip(self.by_node.items(), self.lengths, strict=True)}
@@ -104,7 +104,7 @@ class _ReadFinder:
     def _spanned(self, load: Expr, results: Sequence[ir.AffineExpr]) -> list[int]:
         """The loops whose extent is known to be that of a dimension of the load."""
         plain = [(dim, self.dims.index(r)) for dim, r in enumerate(results) if r in self.dims]
-        return [loop for dim, loop in plain if self._same(load.value.shape[dim], self.loops.extents[loop])]
+        return [loop for dim, loop in plain if self._same(load.value.shape[dim], self.domain.extents[loop])]
 
     def _same(self, a: c.Size, b: c.Size) -> bool:
         first, second = static_size(a), static_size(b)
@@ -113,30 +113,30 @@ class _ReadFinder:
         return bool(self.sizes.extent(a) == self.sizes.extent(b))
 
     def _add(self, load: Expr, results: Sequence[ir.AffineExpr], spanned: set[int]) -> None:
-        equated, bounded, fits = [], [], True
+        equal_sizes, in_bounds, fits = [], [], True
         for dim, result in enumerate(results):
             if result not in self.dims:
-                fits = fits and self._is_inside(load, dim)
+                fits = fits and self._is_in_bounds(load, dim)
                 if self._is_dynamic(load, dim):
-                    bounded.append((load, dim))
+                    in_bounds.append((load, dim))
                 continue
             loop = self.dims.index(result)
             size, length = static_size(load.value.shape[dim]), self.lengths[loop]
-            if self._same(load.value.shape[dim], self.loops.extents[loop]):
+            if self._same(load.value.shape[dim], self.domain.extents[loop]):
                 continue
             if size is not None and length is not None:
                 fits = False
             elif loop in spanned:
-                equated.append((load, dim, loop))
+                equal_sizes.append((load, dim, loop))
             else:
                 fits = False
-                bounded.append((load, dim))
-        self.reads.bounded += bounded
+                in_bounds.append((load, dim))
+        self.maps.in_bounds += in_bounds
         if fits:
-            self.reads.equated += equated
-            self._bind(load, ir.AffineMap.get(self.loops.rank, 0, list(results)))
+            self.maps.equal_sizes += equal_sizes
+            self._bind(load, ir.AffineMap.get(self.domain.rank, 0, list(results)))
 
-    def _is_inside(self, load: Expr, dim: int) -> bool:
+    def _is_in_bounds(self, load: Expr, dim: int) -> bool:
         """Whether linalg's verifier accepts a computed position: its first and last value are in the dimension.
 
         The verifier accepts all positions where the extent of a loop is dynamic.
@@ -150,16 +150,16 @@ class _ReadFinder:
 
     def _is_dynamic(self, load: Expr, dim: int) -> bool:
         """Whether a computed position depends on dynamic sizes."""
-        loops = [i for i, p in enumerate(self.loops.positions) if p in s.walk([load.args[dim]])]
+        loops = [i for i, p in enumerate(self.domain.positions) if p in s.walk([load.args[dim]])]
         return static_size(load.value.shape[dim]) is None or any(self.lengths[i] is None for i in loops)
 
     def _bind(self, load: Expr, indexing: ir.AffineMap) -> None:
-        operands, key = self.reads.operands, self.sizes.identity(load.value)
+        operands, key = self.maps.operands, self.sizes.identity(load.value)
         same = (i for i, (x, m) in enumerate(operands) if self.sizes.identity(x) == key and m == indexing)
         number = next(same, len(operands))
         if number == len(operands):
             operands.append((load.value, indexing))
-        self.reads.bound[id(load)] = number
+        self.maps.operand_of[id(load)] = number
 
 
 def affine(position: Expr, dims: Mapping[int, ir.AffineExpr]) -> ir.AffineExpr | None:
@@ -208,9 +208,9 @@ def evaluate(position: Expr, at: Mapping[int, int]) -> int:
     return int(_ARITHMETIC[position.kind](*(evaluate(a, at) for a in position.args)))
 
 
-def upper_bound(position: Expr, loops: Loops) -> Expr | None:
+def upper_bound(position: Expr, domain: IterationDomain) -> Expr | None:
     """The largest value of a position that is monotonic in all loops, as an expression; None if it may not be."""
-    ends = {id(p): c.as_expr(e) - 1 for p, e in zip(loops.positions, loops.extents, strict=True)}
+    ends = {id(p): c.as_expr(e) - 1 for p, e in zip(domain.positions, domain.extents, strict=True)}
     return _substituted(position, ends)
 
 

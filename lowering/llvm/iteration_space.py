@@ -1,4 +1,4 @@
-"""The loops of a structure after simplification: unit loops removed, contiguous neighbours collapsed."""
+"""The iteration space of a kernel: the loops of its structure without unit loops, with contiguous loops collapsed."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ class Loop:
 
     @property
     def id(self) -> int:
-        """The number that stands for the loop in positions."""
+        """The number that stands for the loop in subscripts."""
         return self.names[0]
 
 
 @dataclass(frozen=True)
-class Position:
-    """One position of an access: a linear form over loop ids, and the size of the dimension."""
+class Subscript:
+    """One subscript of an access: a linear form over loop ids, and the size of the dimension."""
 
     form: Linear
     size: Index
 
 
 @dataclass
-class Loops:
-    """The `outer` and `inner` loops of a structure; `positions` gives accesses over these loops."""
+class IterationSpace:
+    """The `outer` and `inner` loops of a structure; `subscripts` gives accesses over these loops."""
 
     kernel: Kernel
     structure: Structure
@@ -73,23 +73,23 @@ class Loops:
         return all(self._is_collapsible_access(n, u, a, b) for n, u in uses)
 
     def _is_collapsible_access(self, node: Node, use: Use, a: int, b: int) -> bool:
-        """Whether an access walks two loops as adjacent full dimensions, or neither of them."""
+        """Whether an access has two loops as adjacent full dimensions, or neither of them."""
         forms_and_axes = self._forms(node, use)
         forms = [f for f, _ in forms_and_axes]
-        touching = [i for i, f in enumerate(forms) if f.dims & {a, b}]
-        if not touching:
+        touched = [i for i, f in enumerate(forms) if f.dims & {a, b}]
+        if not touched:
             return not {a, b} & set(node.names) or {a, b} <= set(node.names)
-        full = all(self._spans_dimension(use, *forms_and_axes[i]) for i in touching)
-        return full and [forms[i].dim for i in touching] == [a, b] and touching[1] == touching[0] + 1
+        full = all(self._spans_dimension(use, *forms_and_axes[i]) for i in touched)
+        return full and [forms[i].dim for i in touched] == [a, b] and touched[1] == touched[0] + 1
 
     def _spans_dimension(self, use: Use, form: Linear, axis: int) -> bool:
-        """Whether a loop walks all of a dimension; a window of a single position may see only a part."""
+        """Whether a loop spans a dimension; a window of one element may span only a part."""
         if use.access[axis].dim is not None:
             return form.dim is not None
         return form.dim is not None and static_size(use.value, axis) == self._sizes[form.dim]
 
     def _forms(self, node: Node, use: Use) -> list[tuple[Linear, int]]:
-        """The positions of an access over the structure's loops with their axes, without unit dimensions."""
+        """The subscripts of an access over the structure's loops with their axes, without unit dimensions."""
         forms = []
         for axis, form in enumerate(use.access):
             named = form.renamed(node.names)
@@ -99,28 +99,28 @@ class Loops:
                 forms.append((reduced, axis))
         return forms
 
-    def positions(self, node: Node, use: Use) -> list[Position]:
-        """The positions of an access over the collapsed loops."""
-        merged: list[Position] = []
-        inside = {n for loop in self._by_first.values() for n in loop.names[1:]}
+    def subscripts(self, node: Node, use: Use) -> list[Subscript]:
+        """The subscripts of an access over the collapsed loops."""
+        subscripts: list[Subscript] = []
+        collapsed = {n for loop in self._by_first.values() for n in loop.names[1:]}
         for form, axis in self._forms(node, use):
-            if form.dim in inside:
+            if form.dim in collapsed:
                 continue
             full = form.dim is not None and self._spans_dimension(use, form, axis)
             loop = self._by_first.get(form.dim) if full and form.dim is not None else None
-            merged.append(Position(form, loop.size if loop else self._axis_size(use.value, axis)))
-        return merged
+            subscripts.append(Subscript(form, loop.size if loop else self._axis_size(use.value, axis)))
+        return subscripts
 
     def _axis_size(self, value: ir.Value, axis: int) -> Index:
         """The size of a tensor's dimension."""
         tensor = self.kernel.tensors.get(value)
         if tensor is None:
-            raise Unsupported("a computed position in a value of the kernel")
+            raise Unsupported("a computed subscript of a value of the kernel")
         return tensor.shape[axis]
 
 
 def _is_unit(value: ir.Value, axis: int, form: Linear, sizes: dict[int, Index], node: Node) -> bool:
-    """Whether a dimension has one element: by its type, or since a unit loop walks it."""
+    """Whether a dimension has one element: by its type, or since it is a unit loop."""
     return value.type.shape[axis] == 1 or (form.dim is not None and sizes.get(node.names[form.dim]) == 1)
 
 

@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from oneflow.lowering.llvm.body import Lanes, LaneValue
+from oneflow.lowering.llvm.lanes import Lanes, LaneValue
 from oneflow.lowering.llvm.writer import Index
 
 #: The length of the shortest sums in steps, and how many sums of one level make one sum of the next level.
@@ -20,7 +20,8 @@ BLOCK, FAN_IN = 16, 16
 
 @dataclass(frozen=True)
 class Cascade:
-    """The blocked summation of a sweep: the loop `level` that is split, and block lengths in steps, smallest first.
+    """The blocked summation of an inner loop nest: the loop `level` that is split, and block lengths in steps,
+    smallest first.
 
     `compensated`: the total of the largest blocks has an error term.
     """

@@ -1,0 +1,200 @@
+"""Cloning the body of a `linalg.generic` onto the lanes of a loop.
+
+Input is the body of a node, output the text of its operations on scalars or vectors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from oneflow.dialect._mlir import ir
+from oneflow.lowering.kernels.nodes import Unsupported
+from oneflow.lowering.llvm.kernel import natural_view
+from oneflow.lowering.llvm.lanes import Lanes, LaneValue, NeedsScalars
+from oneflow.lowering.llvm.writer import Index
+
+
+def _attribute_text(op: ir.Operation) -> str:
+    """An operation's attributes in the generic form."""
+    names = [f"{name} = {op.attributes[name]}" for name in op.attributes]
+    return f" {{{', '.join(names)}}}" if names else ""
+
+
+def clone_operation(op: ir.Operation, operands: Sequence[LaneValue], lanes: Lanes) -> LaneValue:
+    """Clones one operation on elements, as a vector operation if an operand is a vector.
+
+    Raises:
+        Unsupported: the operation has regions, or not one result.
+        NeedsScalars: the operation has no vector form.
+    """
+    if len(op.results) != 1 or len(op.regions):
+        raise Unsupported(op.name)
+    result = str(op.results[0].type)
+    is_vector = any(v.is_vector for v in operands)
+    if is_vector and op.name.partition(".")[0] not in ("arith", "math"):
+        raise NeedsScalars(op.name)
+    names = [lanes.broadcast(v) for v in operands] if is_vector else [v.name for v in operands]
+    types = ", ".join(lanes.type(v.element, is_vector) for v in operands)
+    text = f'"{op.name}"({", ".join(names)}){_attribute_text(op)} : ({types}) -> {lanes.type(result, is_vector)}'
+    return LaneValue(lanes.writer.op(text) if is_vector else lanes.hoisted(text), result, is_vector)
+
+
+@dataclass
+class BodyCloner:
+    """Clones bodies at one position of a nest; `positions[d]` is the value of loop dimension `d` of the node."""
+
+    lanes: Lanes
+    positions: dict[int, LaneValue]
+
+    def run(self, block: ir.Block, arguments: Sequence[LaneValue]) -> list[LaneValue]:
+        """The values that the block yields for these arguments."""
+        env = dict(zip(block.arguments, arguments, strict=True))
+        for view_op in block.operations:
+            op = view_op.operation
+            if op.name == "linalg.yield":
+                return [self._value(env, v) for v in op.operands]
+            env.update(zip(op.results, [self._clone(op, env)], strict=False))
+        raise AssertionError("a body without linalg.yield")
+
+    def _value(self, env: dict[ir.Value, LaneValue], value: ir.Value) -> LaneValue:
+        """The clone of a value."""
+        return env[value] if value in env else captured_scalar(self.lanes, value)
+
+    def _clone(self, op: ir.Operation, env: dict[ir.Value, LaneValue]) -> LaneValue:
+        """Clones one operation."""
+        if op.name == "linalg.index":
+            return self.positions[ir.IntegerAttr(op.attributes["dim"]).value]
+        if op.name == "arith.constant":
+            return self.lanes.constant(constant_text(op), str(op.results[0].type))
+        if op.name == "tensor.dim":
+            return captured_scalar(self.lanes, op.results[0])
+        if op.name == "tensor.extract":
+            return self._extract(op, [self._value(env, v) for v in list(op.operands)[1:]])
+        operands = [self._value(env, v) for v in op.operands]
+        return self._with_lane_index(op, operands, clone_operation(op, operands, self.lanes))
+
+    def _with_lane_index(self, op: ir.Operation, operands: Sequence[LaneValue], value: LaneValue) -> LaneValue:
+        """The result of an index operation, with what is known of it as a lane index."""
+        if op.name == "arith.select" and operands[0].is_vector:
+            are_lane_indices = all(v.first_lane is not None for v in operands[1:])
+            return replace(value, two_starts=(operands[0], operands[1], operands[2])) if are_lane_indices else value
+        if op.name not in ("arith.addi", "arith.subi") or operands[0].first_lane is None or operands[1].is_vector:
+            return value
+        base = self.lanes.writer.index(operands[0].first_lane)
+        return replace(value, first_lane=self.lanes.writer.op(f"{op.name} {base}, {operands[1].name} : index"))
+
+    def _extract(self, op: ir.Operation, positions: list[LaneValue]) -> LaneValue:
+        """An element at a computed position: one vector load where the last position is a lane index."""
+        tensor = self.lanes.kernel.tensors.get(op.operands[0])
+        if tensor is None:
+            raise Unsupported("tensor.extract from a value of the kernel")
+        varying = [i for i, p in enumerate(positions) if p.is_vector]
+        if varying and not (varying == [len(positions) - 1] and positions[-1].is_lane_index):
+            raise NeedsScalars("tensor.extract at a position for each lane")
+        with self.lanes.writer.buffered() as lines:
+            memory = natural_view(self.lanes.writer, tensor)
+        self.lanes.invariant_lines.extend(lines)
+
+        def load(lanes: Lanes, *last: LaneValue) -> LaneValue:
+            before = positions[: len(positions) - len(last)]
+            names = [p.name if p.first_lane is None else lanes.writer.index(p.first_lane) for p in (*before, *last)]
+            return lanes.load(memory, names, tensor.element, bool(varying))
+
+        starts = positions[-1].two_starts if varying else None
+        return load(self.lanes) if starts is None else self._load_from_two_starts(*starts, load)
+
+    def _load_from_two_starts(
+        self, condition: LaneValue, one: LaneValue, other: LaneValue, load: Callable[[Lanes, LaneValue], LaneValue]
+    ) -> LaneValue:
+        """Loads from one of two starts per lane.
+
+        Usually all lanes agree and one load is made; otherwise both sides are loaded under masks.
+        """
+        w, masks = self.lanes.writer, self.lanes.type("i1")
+        lanes = replace(self.lanes, preheader=None)
+
+        def both() -> LaneValue:
+            inverse = w.op(f"arith.xori {condition.name}, {w.constant('dense<true>', masks)} : {masks}")
+            loaded = []
+            for side, at in ((condition.name, one), (inverse, other)):
+                mask = side if lanes.mask is None else w.op(f"arith.andi {side}, {lanes.mask} : {masks}")
+                loaded.append(load(replace(lanes, mask=mask), at))
+            kind, names = lanes.type(loaded[0].element), ", ".join(v.name for v in loaded)
+            return LaneValue(
+                w.op(f"arith.select {condition.name}, {names} : {masks}, {kind}"), loaded[0].element, True
+            )
+
+        all_first, any_first = (
+            w.op(f"vector.reduction <{kind}>, {condition.name} : {masks} into i1") for kind in ("and", "or")
+        )
+        return self._branch(
+            all_first, lambda: load(lanes, one), lambda: self._branch(any_first, both, lambda: load(lanes, other))
+        )
+
+    def _branch(self, condition: str, yes: Callable[[], LaneValue], no: Callable[[], LaneValue]) -> LaneValue:
+        """An `scf.if` that computes one of two values."""
+        w = self.lanes.writer
+        with w.buffered() as first:
+            one = yes()
+        with w.buffered() as second:
+            other = no()
+        kind = self.lanes.type(one.element)
+        result = w.fresh()
+        w.lines += [
+            f"{result} = scf.if {condition} -> ({kind}) {{",
+            *first,
+            f"scf.yield {one.name} : {kind}",
+            "} else {",
+        ]
+        w.lines += [*second, f"scf.yield {other.name} : {kind}", "}"]
+        return LaneValue(result, one.element, True)
+
+
+def constant_text(op: ir.Operation) -> str:
+    """The literal of an `arith.constant`, without its type."""
+    text = str(op.attributes["value"])
+    return text.rpartition(" : ")[0] or text
+
+
+def captured_scalar(lanes: Lanes, value: ir.Value) -> LaneValue:
+    """A scalar that a body captures: a parameter, a constant, a size, or computed from those.
+
+    Raises:
+        Unsupported: any other value.
+    """
+    if value in lanes.captured:
+        return lanes.captured[value]
+    lanes.captured[value] = computed = _compute_captured(lanes, value)
+    return computed
+
+
+def _compute_captured(lanes: Lanes, value: ir.Value) -> LaneValue:
+    """`captured_scalar` for a value that is not cached."""
+    if value in lanes.kernel.scalars:
+        return LaneValue(lanes.kernel.scalars[value], str(value.type))
+    if isinstance(value, ir.BlockArgument):
+        raise Unsupported("a value from another block")
+    op = value.owner
+    if op.name == "arith.constant":
+        return lanes.constant(constant_text(op), str(value.type))
+    if op.name == "tensor.dim":
+        return LaneValue(lanes.writer.index(_size_of(lanes, op)), "index")
+    operands = [captured_scalar(lanes, v) for v in op.operands]
+    with lanes.writer.at_head():
+        result = clone_operation(op, operands, Lanes(lanes.writer, lanes.kernel, None))
+    return result
+
+
+def _size_of(lanes: Lanes, op: ir.Operation) -> Index:
+    """The size that a `tensor.dim` of a kernel argument returns.
+
+    Raises:
+        Unsupported: the tensor is no argument.
+    """
+    tensor = lanes.kernel.tensors.get(op.operands[0])
+    position = op.operands[1].owner
+    if tensor is None or position.name != "arith.constant":
+        raise Unsupported("tensor.dim of a value of the kernel")
+    axis = int(ir.IntegerAttr(position.attributes["value"]).value)
+    return tensor.shape[axis]

@@ -1,0 +1,80 @@
+"""Contiguous runs of elements in memory: copies and fills by vectors, with a masked rest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from oneflow.lowering.llvm.lanes import first_lanes, zero_of
+from oneflow.lowering.llvm.writer import Index, MemRef, Writer
+
+
+@dataclass(frozen=True)
+class Cursor:
+    """An offset in elements in a memref of one dimension."""
+
+    memory: MemRef
+    offset: Index = 0
+
+    def moved(self, writer: Writer, distance: Index) -> Cursor:
+        """The cursor moved by a number of elements."""
+        return Cursor(self.memory, writer.add(self.offset, distance))
+
+    def element(self, writer: Writer, distance: Index) -> str:
+        """The element `distance` elements further, as operations on memory name it, with the type of the memory."""
+        return f"{self.at(writer, distance)} : {self.memory.type}"
+
+    def at(self, writer: Writer, distance: Index) -> str:
+        """The element `distance` elements further."""
+        return self.memory.at([writer.index(writer.add(self.offset, distance))])
+
+
+@dataclass(frozen=True)
+class RunWriter:
+    """Writes runs of an element type in vectors of `lanes` elements."""
+
+    writer: Writer
+    element: str
+    lanes: int
+
+    @property
+    def _vector(self) -> str:
+        return f"vector<{self.lanes}x{self.element}>"
+
+    def splat(self, value: str) -> str:
+        """A vector of equal elements."""
+        return self.writer.op(f"vector.broadcast {value} : {self.element} to {self._vector}")
+
+    def fill(self, length: Index, vector: str, target: Cursor) -> None:
+        """Fills a run with a vector of equal elements."""
+        self._write(length, target, lambda at: vector, lambda at, mask: vector)
+
+    def copy(self, length: Index, source: Cursor, target: Cursor) -> None:
+        """Copies a run."""
+        w, masks = self.writer, f"vector<{self.lanes}xi1>"
+
+        def load(at: Index) -> str:
+            return w.op(f"vector.load {source.element(w, at)}, {self._vector}")
+
+        def masked_load(at: Index, mask: str) -> str:
+            zero = w.constant(f"dense<{zero_of(self.element)}>", self._vector)
+            types = f"{source.memory.type}, {masks}, {self._vector} into {self._vector}"
+            return w.op(f"vector.maskedload {source.at(w, at)}, {mask}, {zero} : {types}")
+
+        self._write(length, target, load, masked_load)
+
+    def _write(
+        self, length: Index, target: Cursor, load: Callable[[Index], str], masked_load: Callable[[Index, str], str]
+    ) -> None:
+        """Writes one run: vectors, then the rest under a mask."""
+        w = self.writer
+        middle = w.floor_to(length, self.lanes)
+        if middle != 0:
+            iv = w.fresh()
+            with w.block(f"scf.for {iv} = {w.index(0)} to {w.index(middle)} step {w.index(self.lanes)} {{"):
+                w.line(f"vector.store {load(iv)}, {target.element(w, iv)}, {self._vector}")
+        if middle == length:
+            return
+        mask = first_lanes(w, w.binary("subi", length, middle), self.lanes)
+        value, types = masked_load(middle, mask), f"{target.memory.type}, vector<{self.lanes}xi1>, {self._vector}"
+        w.line(f"vector.maskedstore {target.at(w, middle)}, {mask}, {value} : {types}")

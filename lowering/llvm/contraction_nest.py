@@ -1,0 +1,172 @@
+"""The loop nest of a kernel around one contraction: loops by their role, operands, multiply-add, epilogue.
+
+The columns are the last outer loop, which only the right operand has. The rows are outer loops that only the left
+operand has. The depth is the inner loops, which are reduced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from oneflow.dialect._mlir import ir
+from oneflow.lowering.kernels.nodes import Node, Structure, Unsupported, is_contraction
+from oneflow.lowering.llvm.body_cloner import clone_operation
+from oneflow.lowering.llvm.iteration_space import IterationSpace, Loop, Subscript
+from oneflow.lowering.llvm.kernel import Kernel
+from oneflow.lowering.llvm.lanes import Lanes, LaneValue
+from oneflow.lowering.llvm.loop_nest import LoopNest, Vectorized
+from oneflow.lowering.llvm.phase_emitter import PhaseEmitter
+from oneflow.lowering.llvm.writer import Index
+
+
+@dataclass
+class ContractionNest:
+    """The nest around the contraction `node`.
+
+    Attributes:
+        kernel, structure, vectorized: as for `LoopNest`.
+        left, right: the numbers of the inputs.
+        element: the type of the products.
+    """
+
+    kernel: Kernel
+    structure: Structure
+    vectorized: Vectorized
+    nest: LoopNest = field(init=False)
+    phases: PhaseEmitter = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.nest = LoopNest(self.kernel, self.structure, self.vectorized)
+        self.phases = PhaseEmitter(self.nest)
+        self.node: Node = next(n for n in self.structure.nodes if is_contraction(n))
+        outer, inner = self.nest.space.outer, self.nest.space.inner
+        if not outer or not inner:
+            raise Unsupported("a contraction of one step, or into one element")
+        self.columns, self.depth = outer[-1], inner
+        self.nest.vector = inner[-1] if self.vectorized is Vectorized.INNER else self.columns
+        self.left, self.right, self._factors, self.element = self._read_operands()
+
+    def _read_operands(self) -> tuple[int, int, dict[int, ir.Value], str]:
+        """The left and the right input, the factors of the product by input, and the type of the product.
+
+        Raises:
+            Unsupported: the body has another form, or both inputs have the columns.
+        """
+        ops = [o.operation for o in self.node.body.operations]
+        product = next(o for o in ops if o.name in ("arith.mulf", "arith.muli"))
+        total = next(o for o in ops if o.name in ("arith.addf", "arith.addi"))
+        if product.results[0] not in list(total.operands):
+            raise Unsupported("a product with a conversion before the addition")
+        factors = {_input_of(self.node, v): v for v in product.operands}
+        has_columns = [self.columns.id in self._loops_of(number) for number in range(2)]
+        if len(factors) != 2 or has_columns[0] == has_columns[1]:
+            raise Unsupported("a contraction with columns in both operands or in none")
+        right = has_columns.index(True)
+        return 1 - right, right, factors, str(product.results[0].type)
+
+    def subscripts(self, number: int) -> list[Subscript]:
+        """The subscripts of an input."""
+        return self.nest.space.subscripts(self.node, self.node.inputs[number])
+
+    def _loops_of(self, number: int) -> set[int]:
+        """The loops of an input."""
+        return set().union(*(s.form.dims for s in self.subscripts(number)))
+
+    def row_loops(self) -> list[Loop]:
+        """The outer loops of the left operand that the right operand does not have."""
+        rows = self._loops_of(self.left) - self._loops_of(self.right)
+        return [loop for loop in self.nest.space.outer if loop.id in rows]
+
+    def batch_loops(self, rows: Sequence[Loop], space: IterationSpace | None = None) -> list[Loop]:
+        """The outer loops that are neither rows nor columns, in the space of the nest or in an equal one."""
+        others = {*(loop.id for loop in rows), self.columns.id}
+        return [loop for loop in (space or self.nest.space).outer if loop.id not in others]
+
+    def is_contiguous_along_depth(self, number: int) -> bool:
+        """Whether an input is contiguous along the last loop of the depth."""
+        last, subscripts = self.depth[-1].id, self.subscripts(number)
+        is_last = bool(subscripts) and subscripts[-1].form.dim == last
+        return is_last and all(last not in s.form.dims for s in subscripts[:-1])
+
+    def has_vector_columns(self) -> bool:
+        """Whether the right operand's columns are contiguous or have stride 2, so that vectors can be loaded."""
+        subscripts, columns = self.subscripts(self.right), self.columns.id
+        axes = [i for i, s in enumerate(subscripts) if columns in s.form.dims]
+        return axes == [len(subscripts) - 1] and dict(subscripts[-1].form.terms)[columns] in (1, 2)
+
+    def load(self, number: int, lanes: Lanes) -> LaneValue:
+        """The element, or vector of elements, of an input at the current point, in the type of the product."""
+        use = self.node.inputs[number]
+        tensor = self.kernel.tensors.get(use.value)
+        if tensor is None:
+            raise Unsupported("a contraction of a value of the kernel")
+        value = self.phases.memory.load(self.node, use, tensor, lanes)
+        chain: list[ir.Operation] = []
+        factor = self._factors[number]
+        while not isinstance(factor, ir.BlockArgument):
+            chain.append(factor.owner)
+            factor = factor.owner.operands[0]
+        for op in reversed(chain):
+            value = clone_operation(op, [value], lanes)
+        return value
+
+    def multiply_add(self, a: str, b: str, total: LaneValue) -> LaneValue:
+        """`a * b + total` of vectors, as an FMA where the target has one."""
+        writer, kind, is_float = self.nest.writer, self.vector_type, self.element[0] in "fb"
+        if is_float and self.kernel.target.has_fma:
+            return LaneValue(writer.op(f"math.fma {a}, {b}, {total.name} : {kind}"), total.element, True)
+        letter = "f" if is_float else "i"
+        product = writer.op(f"arith.mul{letter} {a}, {b} : {kind}")
+        return LaneValue(writer.op(f"arith.add{letter} {product}, {total.name} : {kind}"), total.element, True)
+
+    @property
+    def vector_type(self) -> str:
+        """The type of a vector of accumulators."""
+        return f"vector<{self.nest.width}x{self.element}>"
+
+    def initial(self, lanes: Lanes) -> LaneValue:
+        """The initial value of an accumulator at the current point."""
+        return self.phases.accumulators.initial(self.node, 0, lanes)
+
+    def identity(self) -> LaneValue:
+        """The zero of an accumulator."""
+        return self.phases.accumulators.identity(self.node, 0)
+
+    def epilogue(self, total: LaneValue, lanes: Lanes) -> None:
+        """Writes the epilogue of a finished accumulator and stores the results."""
+        self.phases.storage.registers = {}
+        for node in self.structure.nodes:
+            if node is self.node:
+                self.phases.storage.write(node, 0, total, lanes)
+            else:
+                self.phases.nodes.emit(node, lanes)
+
+    def depth_index(self) -> Index:
+        """The number of the current step of the depth."""
+        writer = self.nest.writer
+        flat: Index = 0
+        for loop in self.depth:
+            flat = writer.add(writer.mul(flat, loop.size), self.nest.indices[loop.id])
+        return flat
+
+    def depth_loops(self, loops: Sequence[Loop], step: Callable[[], None]) -> None:
+        """Writes nested loops of the depth around `step`."""
+        if not loops:
+            step()
+            return
+
+        def body(iv: str) -> None:
+            self.nest.indices[loops[0].id] = iv
+            self.depth_loops(loops[1:], step)
+
+        self.nest.plain_loop(0, loops[0].size, 1, body)
+
+
+def _input_of(node: Node, value: ir.Value) -> int:
+    """The number of the input that a factor is converted from."""
+    while not isinstance(value, ir.BlockArgument):
+        if not len(value.owner.operands):
+            raise Unsupported("a contraction with a factor that comes from no operand")
+        value = value.owner.operands[0]
+    return list(node.body.arguments).index(value)
