@@ -20,7 +20,7 @@ from oneflow.dialect.record import Call, Registry
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.triton.codegen.views import View
-from oneflow.lowering.triton.templates.norm_gradients import ADDEND, NORMS, Division, Norm
+from oneflow.lowering.triton.templates.norm_gradients import ADDEND, NORMS, LaunchConfig, Norm
 from oneflow.lowering.triton.templates.outline_templates import call_template, sums_of
 from oneflow.passes.base import Pass
 from oneflow.passes.registry import register_pass
@@ -138,8 +138,8 @@ class _Pair:
             "op": self.norm.template, "part": "", "attributes": {"begin": begin, **epsilon},
             "operands": list(operands), "sums": ["dx"] if summed else [],
         }  # fmt: skip
-        division = Division.of(math.prod(shape[:begin]), math.prod(shape[begin:]))
-        sums = TensorDesc((division.programs, *shape[begin:]), dtypes.float32).to_mlir()
+        config = LaunchConfig.of(math.prod(shape[:begin]), math.prod(shape[begin:]))
+        sums = TensorDesc((config.programs, *shape[begin:]), dtypes.float32).to_mlir()
         types = [total.type, *(sums for _ in (*self.norm.sums, *description["sums"]))]
         dx, *partial = call_template(module, self.first, list(operands.values()), types, description)
         for old, part in zip(self.by_parameter.results, partial[: len(self.norm.sums)], strict=True):

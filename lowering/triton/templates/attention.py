@@ -142,7 +142,7 @@ def _forward(instance: TemplateInstance) -> Source:
         guard = masked or "mask" in instance.tensors
         writer.add("new_max = tl.maximum(row_max, tl.max(scores, 1))", indent=indent)
         writer.add(
-            f"base = {writer.call('base_of')}(new_max)" if guard else "base = new_max",
+            f"base = {writer.call('softmax_base')}(new_max)" if guard else "base = new_max",
             "weights = tl.exp2(scores - base[:, None])",
             "rescale = tl.exp2(row_max - base)",
             "row_sum = row_sum * rescale + tl.sum(weights, 1)",
