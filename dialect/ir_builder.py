@@ -36,6 +36,11 @@ class IRBuilder(Builder):
         self._types = cache(TensorDesc.to_mlir)
         self._declared = set[str]()
 
+    def call_of(self, op: ir.Operation) -> Call:
+        """An operation as a call on values."""
+        call = dialect.operand_call(op, dialect.record_of(op, self.registry), self.wrap)
+        return dialect.bind_results(op, call, [self.wrap(r) for r in op.results])
+
     def emit(self, op: Call, results: Sequence[TensorDesc]) -> list[Value]:
         """Creates the operation; repeated operands or results of different types are cast (see `oneflow`)."""
         if op.record.name not in self._declared:

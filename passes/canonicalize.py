@@ -119,11 +119,6 @@ class LawBuilder(IRBuilder):
         same = _placement(op.attributes) == _placement(self._inherited)
         return self.call_of(op) if same else None
 
-    def call_of(self, op: ir.Operation) -> Call:
-        """An operation as a call on values."""
-        call = dialect.operand_call(op, dialect.record_of(op, self.registry), self.wrap)
-        return dialect.bind_results(op, call, [self.wrap(r) for r in op.results])
-
     def constant(self, value: Value) -> np.ndarray | None:
         """The array that `value` always is, or None."""
         op = self.owner(value.handle)

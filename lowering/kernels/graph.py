@@ -15,13 +15,17 @@ from oneflow.lowering.linalg.external import PREFIX as EXTERNAL
 MAX_MEMBERS = 64
 
 
+def callee_of(op: ir.Operation) -> str:
+    """The name of the function that an operation calls, empty if the operation is no call."""
+    return str(ir.FlatSymbolRefAttr(op.attributes["callee"]).value) if op.name == "func.call" else ""
+
+
 def is_external_call(op: ir.Operation) -> bool:
     """Whether an operation calls an external kernel, or bodies, which may call some.
 
     External calls keep their order: all ranks have to make collectives in the same order.
     """
-    callee = str(ir.FlatSymbolRefAttr(op.attributes["callee"]).value) if op.name == "func.call" else ""
-    return callee.startswith((EXTERNAL, CONTROL))
+    return callee_of(op).startswith((EXTERNAL, CONTROL))
 
 
 @dataclass

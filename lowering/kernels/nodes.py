@@ -202,7 +202,7 @@ class Structure:
         return any(not n.nonunit_reductions and n.loops & set(self.inner) for n in self.nodes)
 
     @property
-    def needs_second_sweep(self) -> bool:
+    def needs_second_pass(self) -> bool:
         """Whether a node runs in the inner loops and needs a reduction over these loops."""
         reduced = set[ir.Value]()
         for node in self.nodes:

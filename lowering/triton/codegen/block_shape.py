@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum, auto
 
 from oneflow.lowering.kernels.nodes import Structure
 from oneflow.lowering.targets.choice import gpu_target
@@ -12,20 +13,37 @@ from oneflow.lowering.triton.codegen.tile import LinearForm
 from oneflow.lowering.triton.symbolic_sizes import Size, power_of_two, product
 
 
+class RowMode(Enum):
+    """How the inner loops of a kernel run.
+
+    Attributes:
+        POINTWISE: there are no inner loops.
+        WHOLE_ROW: the inner loops are an axis of the block.
+        CHUNKED: a loop over blocks, one pass after each reduction that later nodes read; passes recompute their
+            operands.
+        SEQUENTIAL: a loop over single elements, for reductions that are not associative.
+    """
+
+    POINTWISE = auto()
+    WHOLE_ROW = auto()
+    CHUNKED = auto()
+    SEQUENTIAL = auto()
+
+
 @dataclass(frozen=True)
 class BlockShape:
     """The shape of a program's block.
 
     Attributes:
         outer, inner: elements along the outer and the inner loops.
-        mode: how inner loops run: `once`, `whole`, `chunk` or `step` (see `loop_nest`).
+        mode: how inner loops run.
         warps: warps of a program.
         unrolled: how many steps of a loop over single steps are unrolled; 0 leaves that to Triton.
     """
 
     outer: int
     inner: int
-    mode: str
+    mode: RowMode
     warps: int
     unrolled: int = 0
 
@@ -43,25 +61,26 @@ def choose_block_shape(kernel: Kernel, structure: Structure, sizes: Mapping[int,
     outer_block = power_of_two(outer) if outer is not None else limits.pointwise
     if inner == 1:
         block = min(limits.pointwise, outer_block)
-        return BlockShape(block, 1, "once", warps_for(block // limits.elements_per_thread))
+        return BlockShape(block, 1, RowMode.POINTWISE, warps_for(block // limits.elements_per_thread))
     strided = is_strided(structure, forms)
     short = inner is not None and inner <= limits.max_unrolled and not structure.rowwise
-    moves = _moves(structure) if inner is not None and inner <= limits.max_window and not structure.rowwise else []
-    windows = moves and _are_neighbours(structure, structure.outer, forms)
+    is_window = inner is not None and inner <= limits.max_window and not structure.rowwise
+    window_loops = _window_loops(structure) if is_window else []
+    windows = window_loops and _are_neighbours(structure, structure.outer, forms)
     if windows or (short and (strided or not associative)):
         sms = gpu_target().sms
         per_sm = power_of_two((outer or limits.pointwise * sms) // sms or 1)
         block = min(limits.pointwise, outer_block, max(per_sm, limits.min_unrolled))
         unrolled = max(n for n in range(1, limits.max_unrolled + 1) if (inner or 1) % n == 0)
         # Windows begin at any element, so that threads read single elements: neighbouring threads read neighbours.
-        is_unaligned = bool(moves) and _are_neighbours(structure, moves, forms)
+        is_unaligned = bool(window_loops) and _are_neighbours(structure, window_loops, forms)
         per_thread = limits.elements_per_thread
         if is_unaligned:
             per_thread = max(limits.window_bytes // element_bytes(kernel), 1)
-        return BlockShape(block, 1, "step", warps_for(block // per_thread), unrolled)
+        return BlockShape(block, 1, RowMode.SEQUENTIAL, warps_for(block // per_thread), unrolled)
     if not associative:
         block = min(128, outer_block)
-        return BlockShape(block, 1, "step", warps_for(block // 16))
+        return BlockShape(block, 1, RowMode.SEQUENTIAL, warps_for(block // 16))
     row = power_of_two(inner) if inner is not None else limits.chunk
     if strided:
         return _strided_shape(outer, outer_block, row, inner is not None)
@@ -72,8 +91,8 @@ def choose_block_shape(kernel: Kernel, structure: Structure, sizes: Mapping[int,
         row_bytes = block * row * width
         threads = row_bytes // limits.row_bytes_per_thread
         warps = max(warps_for(threads), min(32, threads // 64))
-        return BlockShape(block, row, "whole", warps)
-    return BlockShape(1, 2 * limits.chunk if structure.rowwise else limits.chunk, "chunk", 8)
+        return BlockShape(block, row, RowMode.WHOLE_ROW, warps)
+    return BlockShape(1, 2 * limits.chunk if structure.rowwise else limits.chunk, RowMode.CHUNKED, 8)
 
 
 def _strided_shape(outer: int | None, outer_block: int, row: int, is_static: bool) -> BlockShape:
@@ -85,16 +104,16 @@ def _strided_shape(outer: int | None, outer_block: int, row: int, is_static: boo
     columns = min(max(columns, limits.strided // row), outer_block)
     depth = min(row, limits.strided // columns)
     if is_static and row <= depth:
-        return BlockShape(columns, depth, "whole", limits.strided_warps)
+        return BlockShape(columns, depth, RowMode.WHOLE_ROW, limits.strided_warps)
     programs = limits.strided_programs_per_sm if outer is None else -(-outer // (columns * sms))
     scale = power_of_two(max(limits.strided_programs_per_sm // programs, 1))
-    return BlockShape(columns, min(row, depth * scale), "chunk", limits.strided_warps * scale)
+    return BlockShape(columns, min(row, depth * scale), RowMode.CHUNKED, limits.strided_warps * scale)
 
 
 def eviction_policy(kernel: Kernel, structure: Structure, before: str) -> str:
     """The eviction policy of a pass that reads chunks, empty for the default; `before` is that of the last pass."""
     limits = gpu_target().kernels.blocks
-    if structure.rowwise or structure.needs_second_sweep:
+    if structure.rowwise or structure.needs_second_pass:
         return "evict_first" if before else "evict_last"
     read = [bytes_of(t.element) * (t.count.static or 0) for t in kernel.tensors.values()]
     return "evict_first" if max(read) > limits.streamed_l2_caches * gpu_target().l2_cache_bytes else ""
@@ -157,7 +176,7 @@ def _are_neighbours(structure: Structure, loops: Sequence[int], forms: Sequence[
     return any(step is not None and 0 < step <= limits.max_window_stride for step in steps)
 
 
-def _moves(structure: Structure) -> list[int]:
+def _window_loops(structure: Structure) -> list[int]:
     """The outer loops that move windows over a tensor."""
     outer, inner = set(structure.outer), set(structure.inner)
     positions = [{node.names[d] for d in form.dims} for node in structure.nodes for use in node.inputs
@@ -174,13 +193,19 @@ def plane_loops(
     What does not depend on these loops, such as the filters of a depthwise convolution, is one number for a program.
     """
     limits = gpu_target().kernels.blocks
-    moves = [n for n in _moves(structure) if sizes[n] != Size.of(1)]
+    window_loops = [n for n in _window_loops(structure) if sizes[n] != Size.of(1)]
     outer = [n for n in structure.outer if sizes[n] != Size.of(1)]
-    size = product(sizes[n] for n in moves).static
-    is_shared = any(f.loops_used & set(structure.inner) and not f.loops_used & set(moves) for f in forms)
-    if not moves or size is None or size < limits.min_plane or not is_shared or outer[-len(moves) :] != moves:
+    size = product(sizes[n] for n in window_loops).static
+    is_shared = any(f.loops_used & set(structure.inner) and not f.loops_used & set(window_loops) for f in forms)
+    if (
+        not window_loops
+        or size is None
+        or size < limits.min_plane
+        or not is_shared
+        or outer[-len(window_loops) :] != window_loops
+    ):
         return [], 0
-    return moves, min(limits.planes, key=lambda block: -(-size // block) * block)
+    return window_loops, min(limits.planes, key=lambda block: -(-size // block) * block)
 
 
 def warps_for(threads: int) -> int:

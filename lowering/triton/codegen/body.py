@@ -48,7 +48,7 @@ TEMPLATES: dict[str, Template] = {
     "arith.andi": "{0} & {1}", "arith.ori": "{0} | {1}", "arith.xori": "{0} ^ {1}",
     "arith.shli": "{0} << {1}", "arith.shrsi": "{0} >> {1}",
     "arith.divsi": "{0} // {1}", "arith.remsi": "{0} % {1}", "arith.floordivsi": Call("floor_divide", "{0}, {1}"),
-    "arith.maximumf": Call("largest", "{0}, {1}"), "arith.minimumf": Call("smallest", "{0}, {1}"),
+    "arith.maximumf": Call("nan_maximum", "{0}, {1}"), "arith.minimumf": Call("nan_minimum", "{0}, {1}"),
     "arith.maxnumf": "tl.maximum({0}, {1})", "arith.minnumf": "tl.minimum({0}, {1})",
     "arith.maxsi": "tl.maximum({0}, {1})", "arith.minsi": "tl.minimum({0}, {1})",
     "arith.select": "tl.where({0}, {1}, {2})", "arith.remf": _libdevice("fmod", "{0}, {1}"),
@@ -63,13 +63,13 @@ TEMPLATES: dict[str, Template] = {
 }  # fmt: skip
 #: Approximations of a few units in the last place of f32, for kernels whose large tensors are f16 or bf16.
 FAST_MATH: dict[str, Template] = {
-    "math.exp": Call("coarse_exp", "{0}"), "math.exp2": Call("power_of_two", "{0}"),
+    "math.exp": Call("fast_exp", "{0}"), "math.exp2": Call("fast_exp2", "{0}"),
     "math.log": "tl.log({0})", "math.log2": "tl.log2({0})",
     "arith.divf": "{0} / {1}", "math.sqrt": "tl.sqrt({0})", "math.rsqrt": "tl.rsqrt({0})",
-    "math.erf": Call("coarse_erf", "{0}"), "math.tanh": Call("coarse_tanh", "{0}"),
+    "math.erf": Call("fast_erf", "{0}"), "math.tanh": Call("fast_tanh", "{0}"),
 }  # fmt: skip
 #: Approximations with an error below 2^-11, for kernels whose floats are all bf16.
-FASTEST_MATH: dict[str, Template] = {"math.tanh": Call("hardware_tanh", "{0}")}
+FASTEST_MATH: dict[str, Template] = {"math.tanh": Call("approximate_tanh", "{0}")}
 #: Elements of the smallest block that is divided by `share`, which divides several elements of a thread at once: in
 #: smaller blocks some threads have fewer elements, and its registers leave an SM fewer programs.
 DIVISION_BLOCK = 16384
@@ -84,8 +84,9 @@ BOOLS = {"arith.maxui": "{0} | {1}", "arith.minui": "{0} & {1}", "arith.addi": "
 INTEGER_PREDICATES = ("==", "!=", "<", "<=", ">", ">=", "<", "<=", ">", ">=")
 FLOAT_PREDICATES: tuple[Template, ...] = (
     "never", "{0} == {1}", "{0} > {1}", "{0} >= {1}", "{0} < {1}", "{0} <= {1}", "({0} < {1}) | ({0} > {1})",
-    "({0} == {0}) & ({1} == {1})", "({0} == {1}) | ({0} != {0}) | ({1} != {1})", Call("not_", "{0} <= {1}"),
-    Call("not_", "{0} < {1}"), Call("not_", "{0} >= {1}"), Call("not_", "{0} > {1}"), "{0} != {1}",
+    "({0} == {0}) & ({1} == {1})", "({0} == {1}) | ({0} != {0}) | ({1} != {1})", Call("logical_not", "{0} <= {1}"),
+    Call("logical_not", "{0} < {1}"), Call("logical_not", "{0} >= {1}"), Call("logical_not", "{0} > {1}"),
+    "{0} != {1}",
     "({0} != {0}) | ({1} != {1})", "always",
 )  # fmt: skip
 CASTS = frozenset(
@@ -290,7 +291,7 @@ class BodyEmitter:
             return self._format("{0} / {1}", args, dividend.element)
         elements = math.prod(a.block for a in self.tile.block_axes if a.name in dividend.axes)
         is_shared = dividend.axes > divisor.axes and elements >= DIVISION_BLOCK
-        return self._format(Call("share", "{0}, {1}") if is_shared else self.division, args, "f32")
+        return self._format(Call("divide_by_shared", "{0}, {1}") if is_shared else self.division, args, "f32")
 
     def _square_root(self, op: ir.Operation, args: list[Value]) -> Value:
         single = args[0].element == "f32"

@@ -108,7 +108,7 @@ class Descriptor:
     @property
     def name(self) -> str:
         """The descriptor's name; the descriptor is made before every loop."""
-        return self.tile.writer.describe(self.record(""))
+        return self.tile.writer.declare_descriptor(self.record(""))
 
     def record(self, name: str, layout: str = "", module: str = "") -> TensorDescriptor:
         """The statement that makes the descriptor."""

@@ -2,12 +2,8 @@
 
 `body.py` emits the expressions of an element, and `source.Source` prints the kernel. A fold is a reduction here.
 
-A program computes a block of the outer loops. The mode of a kernel says how its inner loops run:
-
-- `once`: there are no inner loops;
-- `whole`: the inner loops are an axis of the block;
-- `chunk`: a loop over blocks, one pass after each reduction that later nodes read; passes recompute their operands;
-- `step`: a loop over single elements, for reductions that are not associative.
+A program computes a block of the outer loops. `RowMode` says how its inner loops run: as an axis of the block, or as
+loops over chunks of the row, which are passes over the row.
 """
 
 from __future__ import annotations
@@ -21,6 +17,7 @@ from oneflow.lowering.kernels.nodes import Node, Structure, Use
 from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.triton.codegen.block_shape import (
     BlockShape,
+    RowMode,
     choose_block_shape,
     eviction_policy,
     plane_loops,
@@ -56,9 +53,9 @@ class LoopNest:
 
     Attributes:
         values: values of nodes in the scope of the whole program.
-        sweep_values: values of nodes in the loop of the open pass.
+        loop_values: values of nodes in the loop of the open pass.
         accumulators: those of the open pass; None where no pass is open.
-        sweep_prologue: lines before the loop of the open pass.
+        loop_prologue: lines before the loop of the open pass.
         selection_accumulators: those of the open pass.
         functions: definitions of functions that the kernel calls.
     """
@@ -66,9 +63,9 @@ class LoopNest:
     kernel: Kernel
     structure: Structure
     values: dict[ir.Value, Value] = field(default_factory=dict)
-    sweep_values: dict[ir.Value, Value] = field(default_factory=dict)
+    loop_values: dict[ir.Value, Value] = field(default_factory=dict)
     accumulators: list[Accumulator] | None = None
-    sweep_prologue: list[str] = field(default_factory=list)
+    loop_prologue: list[str] = field(default_factory=list)
     selection_accumulators: list[SelectionAccumulator] = field(default_factory=list)
     functions: list[Function] = field(default_factory=list)
 
@@ -84,39 +81,41 @@ class LoopNest:
         self.blocks = choose_block_shape(
             self.kernel, self.structure, self.sizes, forms, self._is_associative(), bool(online_sums)
         )
-        self.row = Axis("r", self.structure.inner, self.blocks.inner, scalar=self.blocks.mode == "step")
+        self.row = Axis("r", self.structure.inner, self.blocks.inner, scalar=self.blocks.mode is RowMode.SEQUENTIAL)
         start = f"{program_id(self.kernel)} * {self.blocks.outer}"
         self.columns = [Axis("x", self.structure.outer, self.blocks.outer, start)]
         if self.blocks.unrolled:
-            self._separate_images(*plane_loops(self.structure, self.sizes, forms))
-        axes = [*self.columns, self.row] if self.blocks.mode != "once" else self.columns
+            self._separate_planes(*plane_loops(self.structure, self.sizes, forms))
+        axes = [*self.columns, self.row] if self.blocks.mode is not RowMode.POINTWISE else self.columns
         self.tile = Tile(self.kernel, self.writer, axes, self.sizes, forms, indexed_loops(nodes))
-        transposed = transposed_loops(self.structure, self.sizes, forms) if self.blocks.mode == "once" else None
+        transposed = (
+            transposed_loops(self.structure, self.sizes, forms) if self.blocks.mode is RowMode.POINTWISE else None
+        )
         if transposed is not None:
             self._transpose(*transposed)
         self.bodies = BodyEmitter(self.tile)
-        self.online_sums = online_sums if self.blocks.mode == "chunk" else {}
+        self.online_sums = online_sums if self.blocks.mode is RowMode.CHUNKED else {}
         self.running_maxima = {r.maximum: "" for r in self.online_sums.values()}
         self.maximum_inputs: dict[ir.Value, str] = {}
         self.makers = {r: n for n in nodes for r in n.results}
         self.rank = len(self.tile.block_axes)
         #: Whether each lane has its own running maximum: lanes of columns are in several warps.
-        self.has_lane_maxima = self.blocks.mode == "chunk" and self.blocks.outer > 1
+        self.has_lane_maxima = self.blocks.mode is RowMode.CHUNKED and self.blocks.outer > 1
 
     def _is_associative(self) -> bool:
         return all(f is not None or op in self.selections for op, f in self.folds.items())
 
-    def _separate_images(self, moves: list[int], block: int) -> None:
+    def _separate_planes(self, window_loops: list[int], block: int) -> None:
         """Makes blocks positions in one image each, where these are enough for a program."""
-        if not moves:
+        if not window_loops:
             return
-        rest = [n for n in self.structure.outer if n not in moves]
-        count = -(-(product(self.sizes[n] for n in moves).static or 0) // block)
+        rest = [n for n in self.structure.outer if n not in window_loops]
+        count = -(-(product(self.sizes[n] for n in window_loops).static or 0) // block)
         threads = 32 * self.blocks.warps * block // self.blocks.outer
         self.blocks = replace(self.blocks, outer=block, warps=warps_for(threads))
         self.columns = [
             Axis("b", rest, 1, f"{program_id(self.kernel)} // {count}", scalar=True),
-            Axis("x", moves, block, f"{program_id(self.kernel)} % {count} * {block}"),
+            Axis("x", window_loops, block, f"{program_id(self.kernel)} % {count} * {block}"),
         ]
 
     def _transpose(self, along: int, across: int) -> None:
@@ -133,7 +132,7 @@ class LoopNest:
             Axis("x", contiguous, wide, f"column * {wide}"),
         ]
         per_thread = 2 * gpu_target().kernels.blocks.elements_per_thread
-        self.blocks = BlockShape(wide, 1, "once", warps_for(tall * wide // per_thread))
+        self.blocks = BlockShape(wide, 1, RowMode.POINTWISE, warps_for(tall * wide // per_thread))
         forms, opaque = self.tile.forms, self.tile.opaque
         self.tile = Tile(self.kernel, self.writer, self.columns, self.sizes, forms, opaque)
         rows, columns = (tile_count(a) for a in self.columns[1:])
@@ -147,12 +146,12 @@ class LoopNest:
     def emit(self) -> Source:
         """The source of the kernel."""
         for axis in self.columns:
-            self.tile.place(axis)
-        if self.blocks.mode == "whole":
-            self.tile.place(self.row)
+            self.tile.emit_axis(axis)
+        if self.blocks.mode is RowMode.WHOLE_ROW:
+            self.tile.emit_axis(self.row)
         for node in self.structure.nodes:
             self._emit_node(node)
-        self._close_sweep()
+        self._close_row_loop()
         ops = [n.op for n in self.structure.nodes]
         grid = functools.reduce(operator.mul, map(tile_count, self.columns))
         return make_source(self.kernel, self.writer, ops, grid, self.blocks.warps, functions=self.functions)
@@ -172,13 +171,13 @@ class LoopNest:
             self._online_sum(node, self.online_sums[node])
             return
         if {u.value for u in uses} & self._pending_results():
-            self._close_sweep()
-        if self.blocks.mode == "once" or not self._uses_inner_loops(node):
+            self._close_row_loop()
+        if self.blocks.mode is RowMode.POINTWISE or not self._uses_inner_loops(node):
             self._element_wise(node, self.values, True)
             return
-        if self.accumulators is None and self.blocks.mode != "whole":
-            self._open_sweep()
-        self._sweep_node(node, True)
+        if self.accumulators is None and self.blocks.mode is not RowMode.WHOLE_ROW:
+            self._open_row_loop()
+        self._emit_in_row_loop(node, True)
 
     def _is_deferred(self, node: Node) -> bool:
         """Whether a node is the exponential of an online sum: the passes that read it compute it."""
@@ -244,37 +243,37 @@ class LoopNest:
             r for p in self.selection_accumulators for r in p.node.results
         }
 
-    def _open_sweep(self) -> None:
-        self.accumulators, self.sweep_prologue, self.sweep_values = [], [], {}
+    def _open_row_loop(self) -> None:
+        self.accumulators, self.loop_prologue, self.loop_values = [], [], {}
         self.writer.open(INNER)
         self.row.start = "r_at"
-        if self.blocks.mode == "chunk":
+        if self.blocks.mode is RowMode.CHUNKED:
             self.tile.eviction_policy = eviction_policy(self.kernel, self.structure, self.tile.eviction_policy)
-        self.tile.place(self.row)
+        self.tile.emit_axis(self.row)
 
-    def _close_sweep(self) -> None:
+    def _close_row_loop(self) -> None:
         if self.accumulators is None:
             return
         block, size, mask = self.blocks.inner, self.row.size.static or 0, self.tile.mask(INNER)
         full_end = size // block * block if mask and self.structure.rowwise else 0
         if full_end:  # Triton drops masks that are known to hold: full blocks have a separate loop.
             true = self.tile.full("True", "i1", f"({'1, ' * (self.rank - 1)}{block},)")
-            self.sweep_prologue += self.writer.repeated(self._sweep_header(0, full_end), mask or "", true)
-        self.writer.close(self._sweep_header(full_end, size or self.row.size), self.sweep_prologue)
+            self.loop_prologue += self.writer.loop_with(self._row_loop_header(0, full_end), mask or "", true)
+        self.writer.close(self._row_loop_header(full_end, size or self.row.size), self.loop_prologue)
         for accumulator in self.accumulators:
             self._finish(accumulator)
         self.accumulators, pairs, self.selection_accumulators = None, self.selection_accumulators, []
         for pair in pairs:
             self._finish_selection(pair, pair.names)
 
-    def _sweep_header(self, begin: int, end: int | Size) -> str:
+    def _row_loop_header(self, begin: int, end: int | Size) -> str:
         """The line that begins a loop over blocks of the row."""
         step = f", {self.blocks.inner}" if self.blocks.inner > 1 else ""
         unrolled = f", loop_unroll_factor={self.blocks.unrolled}" if self.blocks.unrolled else ""
-        return f"for r_at in {self._sweep_kind(begin, end)}{range_text(begin, end, step + unrolled)}:"
+        return f"for r_at in {self._range_prefix(begin, end)}{range_text(begin, end, step + unrolled)}:"
 
-    def _sweep_kind(self, begin: int, end: int | Size) -> str:
-        """The prefix of `range` in the header of a sweep: Triton's own range can be unrolled."""
+    def _range_prefix(self, begin: int, end: int | Size) -> str:
+        """The prefix of `range` in the header of a row loop: Triton's own range can be unrolled."""
         return "tl." if self.blocks.unrolled else ""
 
     def _finish(self, accumulator: Accumulator) -> None:
@@ -294,10 +293,10 @@ class LoopNest:
             lanes = self.writer.define(text, a.element, OUTER)
         return self._combined(a.fold, a.start, self._reduce(lanes, a.fold))
 
-    def _sweep_node(self, node: Node, first: bool) -> None:
+    def _emit_in_row_loop(self, node: Node, first: bool) -> None:
         if not node.reductions:
-            self._element_wise(node, self.sweep_values if self.accumulators is not None else self.values, first)
-        elif self.blocks.mode == "step":
+            self._element_wise(node, self.loop_values if self.accumulators is not None else self.values, first)
+        elif self.blocks.mode is RowMode.SEQUENTIAL:
             self._sequential_step(node, first)
         elif node.op in self.selections:
             self._select(node, first)
@@ -320,9 +319,9 @@ class LoopNest:
     def _read(self, node: Node, use: Use) -> Value:
         value = use.value
         if value in self.makers and value not in self.values:
-            if value not in self.sweep_values:
-                self._sweep_node(self.makers[value], False)
-            return self.sweep_values[value]
+            if value not in self.loop_values:
+                self._emit_in_row_loop(self.makers[value], False)
+            return self.loop_values[value]
         if value in self.values:
             return self.values[value]
         if value in self.kernel.tensors:
@@ -351,10 +350,10 @@ class LoopNest:
             if number in names:
                 self.writer.line(f"{names[number]} = {self.tile.broadcast(value).name}")
             else:
-                self._stream(node, number, value, first)
+                self._set_scan_result(node, number, value, first)
 
-    def _stream(self, node: Node, number: int, value: Value, first: bool) -> None:
-        (self.sweep_values if self.accumulators is not None else self.values)[node.results[number]] = value
+    def _set_scan_result(self, node: Node, number: int, value: Value, first: bool) -> None:
+        (self.loop_values if self.accumulators is not None else self.values)[node.results[number]] = value
         if first:
             self._store(node, number, value)
 
@@ -372,7 +371,7 @@ class LoopNest:
             assert fold is not None
             shape = self._acc_shape(fold) if self._scans(result) else self.tile.shape
             text = self.tile.full(neutral_element(fold.op.name, element), element, shape)
-        self.sweep_prologue.append(f"{name} = {text}")
+        self.loop_prologue.append(f"{name} = {text}")
         if first:
             self.accumulators.append(Accumulator(result, name, element, start, None if self._scans(result) else fold))
         return name
@@ -409,7 +408,7 @@ class LoopNest:
         elif first:
             pair.names = (self.writer.fresh("acc"), self.writer.fresh("acc"))
             for name, start, kind in zip(pair.names, pair.starts, ("", narrow), strict=True):
-                self.sweep_prologue.append(f"{name} = tl.broadcast_to({start.name}, {self.tile.shape}){kind}")
+                self.loop_prologue.append(f"{name} = tl.broadcast_to({start.name}, {self.tile.shape}){kind}")
             later = self._selection_function(node, selection, True)
             self.writer.line(f"{', '.join(pair.names)} = {later}({', '.join(pair.names)}, {one}, {two})")
             self.selection_accumulators.append(pair)
@@ -481,7 +480,7 @@ class LoopNest:
         result, start = node.results[fold.number], self._initial(node, fold)
         scans = self._scans(result)
         if self.accumulators is None:
-            self._scan_streams(node, fold, start, value, first)
+            self._emit_scan(node, fold, start, value, first)
             self.values[result] = self._combined(fold, start, self._reduce(value, fold))
             if first and not scans:
                 self._store(node, fold.number, self.values[result])
@@ -491,7 +490,7 @@ class LoopNest:
             return
         name = self._accumulator(result, start, fold, first)
         running = Value(name, value.element, OUTER | INNER)
-        self._scan_streams(node, fold, running, value, first)
+        self._emit_scan(node, fold, running, value, first)
         added = self._reduce(value, fold) if scans else value
         self.writer.line(f"{name} = {self.writer.call(fold.function)}({name}, {added.name})")
 
@@ -501,7 +500,7 @@ class LoopNest:
         name = self.running_maxima[result] = self.writer.fresh("running_max")
         shape = self.tile.shape if self.has_lane_maxima else f"({self.blocks.outer}, 1)"
         least = constant_text(neutral_element(fold.op.name, "f32"), "f32", shape)
-        self.sweep_prologue.append(f"{name} = {least}")
+        self.loop_prologue.append(f"{name} = {least}")
         self.writer.line(f"{name}_before = {name}")
         self.maximum_inputs[result] = value.name
         added = value if self.has_lane_maxima else self._reduce(value, fold)
@@ -509,14 +508,14 @@ class LoopNest:
         lanes = fold if self.has_lane_maxima else None
         self.accumulators.append(Accumulator(result, name, value.element, None, lanes))
 
-    def _scan_streams(self, node: Node, fold: Fold, start: Value | None, value: Value, first: bool) -> None:
+    def _emit_scan(self, node: Node, fold: Fold, start: Value | None, value: Value, first: bool) -> None:
         """The streams of a scan: its partial results."""
         streams = [i for i in range(len(node.outputs)) if node.is_scan_result(i)]
         if streams:
             text = f"tl.associative_scan({value.name}, {self.rank - 1}, {self.writer.call(fold.function)})"
             scanned = self.writer.define(text, value.element, value.axes)
             for number in streams:
-                self._stream(node, number, self._combined(fold, start, scanned), first)
+                self._set_scan_result(node, number, self._combined(fold, start, scanned), first)
 
     def _reduce(self, value: Value, fold: Fold) -> Value:
         text = f"tl.reduce({value.name}, {self.rank - 1}, {self.writer.call(fold.function)}, keep_dims=True)"

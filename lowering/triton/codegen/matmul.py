@@ -191,7 +191,7 @@ class Contraction:
 
     def _fits(self, config: Config) -> bool:
         """Whether a configuration suits the operands. Persistent kernels need one loop over all terms."""
-        emission = Emission(self, config)
+        emission = MatmulEmitter(self, config)
         if config.persistent and not emission.has_single_loop:
             return False
         descriptors = (emission.operand_descriptor(t, number) for t in self.terms for number in (0, 1))
@@ -207,7 +207,7 @@ class Contraction:
 
     def emit_as(self, config: Config) -> Source:
         """The source for one configuration."""
-        return Emission(self, config).emit()
+        return MatmulEmitter(self, config).emit()
 
     def launch_sizes(self, count: int) -> tuple[int, ...]:
         """The sizes of the grouped launches that `count` calls are split in."""
@@ -219,7 +219,7 @@ class Contraction:
 
 
 @dataclass
-class Emission:
+class MatmulEmitter:
     """Writes the source of a contraction for one configuration."""
 
     contraction: Contraction
@@ -239,7 +239,7 @@ class Emission:
         ]
         self.tile = self._make_tile([*self._tile_axes(rows, columns, row, column), *steps])
         # `tl.div_rn` has a branch for each element of a thread: ptxas takes minutes for the many elements of a tile.
-        self.bodies = BodyEmitter(self.tile, division=Call("quotient", "{0}, {1}"))
+        self.bodies = BodyEmitter(self.tile, division=Call("divide", "{0}, {1}"))
 
     def _tile_axes(self, rows: int, columns: int, row: str = "", column: str = "") -> list[Axis]:
         """The batch, row and column axes of a part of a block."""
@@ -265,7 +265,7 @@ class Emission:
         self.writer.open(TILE_AXES | DEPTH_AXES)
         write_tile_order(self.writer, "tile" if self.config.persistent else program_id(self.kernel), rows, columns)
         for name in "bmn":
-            self.tile.place(self._axis(name))
+            self.tile.emit_axis(self._axis(name))
         self._epilogue(self._emit_product())
         self._close_tile(count)
         grid = TileCount.of(gpu_target().sms) if self.config.persistent else count
@@ -301,9 +301,9 @@ class Emission:
         """
         flat, self.tile = self.tile, self._product_tile()
         for name in "bmn":
-            self.tile.place(self._axis(name))
+            self.tile.emit_axis(self._axis(name))
         self.writer.open(DEPTH_AXES)
-        self.tile.place(self._axis("k"))
+        self.tile.emit_axis(self._axis("k"))
         a, b = (self._as_f32(self._read(self.product, use)) for use in self.product.inputs)
         self.writer.line(f"partial += {a} * {b}")
         steps = f"{self._axis('k').size}, {self.config.depth}, num_stages={self.config.stages}"
@@ -406,7 +406,7 @@ class Emission:
             axes = frozenset(OPERAND_AXES[number])
             return self.writer.define(descriptor.load(OPERAND_AXES[number]), "block", axes).name
         depth = self._axis("ka" if number == 0 else "kb")
-        self.tile.place(depth)
+        self.tile.emit_axis(depth)
         value = self._read(term, use)
         wanted = frozenset({outer, inner})
         if not value.axes >= wanted:
@@ -442,7 +442,7 @@ class Emission:
             if slices > 1:
                 self._select_tile(self.config.rows, columns, column=f" + {number * columns}")
                 for axis in "bmn":
-                    self.tile.place(self._axis(axis))
+                    self.tile.emit_axis(self._axis(axis))
             self._epilogue_slice(name)
 
     def _split_columns(self, name: str, rows: int, columns: int, count: int) -> list[str]:

@@ -39,7 +39,7 @@ class FlatBlock:
         axis = Axis("x", list(range(len(shape))), self.size, f"{program_id(kernel)} * {self.size}")
         self.writer, sizes = Writer(), dict(enumerate(shape))
         self.tile = Tile(kernel, self.writer, [axis], sizes, forms, set(separate))
-        self.tile.place(axis)
+        self.tile.emit_axis(axis)
         self.grid = TileCount.of(count, self.size)
 
     def finish(self, kernel: Kernel, ops: Sequence[ir.Operation], updates: dict[int, int]) -> Source:
@@ -48,7 +48,7 @@ class FlatBlock:
         return make_source(kernel, self.writer, ops, self.grid, warps, updates=updates)
 
 
-def identity(tensor: Tensor) -> LinearForm:
+def contiguous_form(tensor: Tensor) -> LinearForm:
     """The offset of a tensor's elements at the positions of a block of its shape."""
     return LinearForm({i: s for i, s in enumerate(tensor.strides) if s.terms})
 
@@ -57,7 +57,7 @@ def emit_fill(kernel: Kernel) -> Source:
     """The kernel of one `linalg.fill`."""
     (op,) = [o for o in kernel.ops if o.name == "linalg.fill"]
     tensor = kernel.tensor(kernel.destinations[0])
-    form = identity(tensor)
+    form = contiguous_form(tensor)
     block = FlatBlock(kernel, tensor.shape, [form])
     block.tile.store(tensor, form, initial_value(BodyEmitter(block.tile), op.results[0]))
     return block.finish(kernel, [op], {})
@@ -120,7 +120,7 @@ def _are_disjoint(slices: Sequence[_Slice]) -> bool:
 
 def _insert_one(kernel: Kernel, part: _Slice) -> FlatBlock:
     """A pass over one slice."""
-    form = identity(part.source)
+    form = contiguous_form(part.source)
     block = FlatBlock(kernel, part.source.shape, [form, part.form])
     value = part.fill_value(block) or block.tile.load(part.source, block.tile.offset(form))
     block.tile.store(part.target, part.form, value)
@@ -226,7 +226,7 @@ def _sizes(kernel: Kernel, op: ir.Operation, name: str, dynamic: Sequence[ir.Val
 def _insert_all(kernel: Kernel, into: ir.Value, slices: Sequence[_Slice]) -> FlatBlock:
     """A pass over the destination: each element is that of the last slice that covers it, else the old one."""
     target = slices[0].target
-    form, partial = identity(target), {axis for part in slices for axis in part.partial_axes}
+    form, partial = contiguous_form(target), {axis for part in slices for axis in part.partial_axes}
     block = FlatBlock(kernel, target.shape, [form, *(part.source_form for part in slices)], partial)
     updated = isinstance(into, ir.BlockArgument)
     value, written = None if updated else initial_value(BodyEmitter(block.tile), into), []

@@ -86,40 +86,40 @@ def _narrowing(narrow: NarrowFloat) -> tuple[str, str]:
 
 #: The parameters and the statements of the functions by name.
 _DEFINITIONS = {
-    "largest": _extreme("maximum"),
-    "smallest": _extreme("minimum"),
+    "nan_maximum": _extreme("maximum"),
+    "nan_minimum": _extreme("minimum"),
     "add": ("a, b", "return a + b"),
     "add_pairs": ("a, b, c, d", "return a + c, b + d"),
     "multiply": ("a, b", "return a * b"),
-    "greater": ("a, b", "return tl.maximum(a, b)"),
-    "less": ("a, b", "return tl.minimum(a, b)"),
+    "maximum": ("a, b", "return tl.maximum(a, b)"),
+    "minimum": ("a, b", "return tl.minimum(a, b)"),
     **{
         f"{name}_u{bits}": ("a, b", f"""
     found = tl.{extreme}(a.to(tl.uint{bits}, bitcast=True), b.to(tl.uint{bits}, bitcast=True))
     return found.to(tl.int{bits}, bitcast=True)
 """)
-        for name, extreme in (("greater", "maximum"), ("less", "minimum"))
+        for name, extreme in (("maximum", "maximum"), ("minimum", "minimum"))
         for bits in (8, 16, 32, 64)
     },
-    "both": ("a, b", "return a & b"),
-    "either": ("a, b", "return a | b"),
-    "differ": ("a, b", "return a ^ b"),
-    "not_": ("a", "return a == 0"),
+    "bitwise_and": ("a, b", "return a & b"),
+    "bitwise_or": ("a, b", "return a | b"),
+    "bitwise_xor": ("a, b", "return a ^ b"),
+    "logical_not": ("a", "return a == 0"),
     "floor_divide": ("a, b", """
     quotient = a // b
     return tl.where((quotient * b != a) & ((a < 0) != (b < 0)), quotient - 1, quotient)
 """),
     # Within two units in the last place; subnormal numbers are flushed to zero, unlike those of `/` and `tl.exp2`.
-    "reciprocal": ("x", """
+    "fast_reciprocal": ("x", """
     return tl.inline_asm_elementwise("rcp.approx.ftz.f32 $0, $1;", "=f,f", [x], tl.float32, True, 1)
 """),
-    "power_of_two": ("x", """
+    "fast_exp2": ("x", """
     return tl.inline_asm_elementwise("ex2.approx.ftz.f32 $0, $1;", "=f,f", [x], tl.float32, True, 1)
 """),
-    "coarse_exp": ("x", "return power_of_two(x * 1.442695041)"),
+    "fast_exp": ("x", "return fast_exp2(x * 1.442695041)"),
     # a / b rounded like `tl.div_rn`, where many a have one b: for |a / b| from 2^-62 to 2^62 and |b| from 2^-40 to
     # 2^40. For other b the reciprocal is NaN, so that all quotients use `div.rn`.
-    "share": ("a, b", f"""
+    "divide_by_shared": ("a, b", f"""
     known = (tl.abs(b) > {2.0**-40}) & (tl.abs(b) < {2.0**40})
     inverse = tl.where(known, tl.div_rn(tl.full((), 1.0, tl.float32), b), float("nan"))
     text: tl.constexpr = "{shared_division_asm()}"
@@ -129,33 +129,33 @@ _DEFINITIONS = {
 """),
     # a / b to 0.51 units in the last place, exact where the quotient is an f32: an approximate quotient is corrected
     # by its remainder. Subnormal quotients, and quotients of subnormal numbers, stay within two units.
-    "quotient": ("a, b", """
+    "divide": ("a, b", """
     near = a / b
-    better = tl.fma(tl.fma(-near, b, a), reciprocal(b), near)
+    better = tl.fma(tl.fma(-near, b, a), fast_reciprocal(b), near)
     return tl.where(tl.abs(better) < float("inf"), better, near)
 """),
     # Abramowitz and Stegun 7.1.26: absolute error below 1.5e-7, so near zero the first term of the series.
-    "coarse_erf": ("x", """
+    "fast_erf": ("x", """
     size = tl.abs(x)
-    t = reciprocal(1.0 + 0.3275911 * size)
+    t = fast_reciprocal(1.0 + 0.3275911 * size)
     tail = t * (0.254829592 + t * (-0.284496736 + t * (1.421413741 + t * (-1.453152027 + t * 1.061405429))))
-    value = 1.0 - tail * power_of_two(size * -1.442695041 * size)
+    value = 1.0 - tail * fast_exp2(size * -1.442695041 * size)
     return tl.where(size < 0.01, 1.128379167 * x, tl.where(x < 0, -value, value))
 """),
-    "coarse_tanh": ("x", """
+    "fast_tanh": ("x", """
     size = tl.abs(x)
-    value = 1.0 - 2.0 * reciprocal(power_of_two(2.885390082 * size) + 1.0)
+    value = 1.0 - 2.0 * fast_reciprocal(fast_exp2(2.885390082 * size) + 1.0)
     return tl.where(size < 0.04, x - x * x * x / 3, tl.where(x < 0, -value, value))
 """),
-    "hardware_tanh": ("x", """
+    "approximate_tanh": ("x", """
     return tl.inline_asm_elementwise("tanh.approx.f32 $0, $1;", "=f,f", [x], tl.float32, True, 1)
 """),
     **{f"f32_of_{n.name}": _widening(n) for n in NARROW_FLOATS if n.bits == 8},
     **{f"{n.name}_of_f32": _narrowing(n) for n in NARROW_FLOATS if n.bits == 8},
     # The number that exponentials are relative to: 0 where the maximum is -inf.
-    "base_of": ("x", 'return tl.where(x == float("-inf"), 0.0, x)'),
+    "softmax_base": ("x", 'return tl.where(x == float("-inf"), 0.0, x)'),
     # The upper 24 bits of the first word of Philox4x32-10 for a position and a key; see `dialect.philox`.
-    "drawn": ("position, key", """
+    "philox_bits": ("position, key", """
     zero = (position * 0).to(tl.uint32)
     a, b, c, d = position.to(tl.uint32), (position >> 32).to(tl.uint32), zero, zero
     low, high = key.to(tl.uint32), (key >> 32).to(tl.uint32)
@@ -177,8 +177,8 @@ _DEFINITIONS = {
 }  # fmt: skip
 #: The functions that functions of the prelude call themselves.
 _CALLS = {
-    "coarse_exp": ("power_of_two",), "quotient": ("reciprocal",), "coarse_erf": ("reciprocal", "power_of_two"),
-    "coarse_tanh": ("reciprocal", "power_of_two"),
+    "fast_exp": ("fast_exp2",), "divide": ("fast_reciprocal",), "fast_erf": ("fast_reciprocal", "fast_exp2"),
+    "fast_tanh": ("fast_reciprocal", "fast_exp2"),
 }  # fmt: skip
 
 
@@ -193,7 +193,7 @@ FUNCTIONS = {name: _function(name, definition) for name, definition in _DEFINITI
 #: The functions that Gluon has in another form: its language does not export `PropagateNan`.
 GLUON_FUNCTIONS = {
     name: _function(name, _extreme(operation, "triton.language"))
-    for name, operation in (("largest", "maximum"), ("smallest", "minimum"))
+    for name, operation in (("nan_maximum", "maximum"), ("nan_minimum", "minimum"))
 }
 _BY_LANGUAGE = {TRITON: FUNCTIONS, GLUON: {**FUNCTIONS, **GLUON_FUNCTIONS}}
 

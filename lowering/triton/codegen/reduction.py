@@ -22,14 +22,16 @@ from oneflow.lowering.triton.codegen.writer import Value
 COMBINE: dict[str, tuple[str, float]] = {
     "arith.addf": ("add", 0.0), "arith.addi": ("add", 0),
     "arith.mulf": ("multiply", 1.0), "arith.muli": ("multiply", 1),
-    "arith.maximumf": ("largest", -math.inf), "arith.minimumf": ("smallest", math.inf),
-    "arith.maxsi": ("greater", -math.inf), "arith.minsi": ("less", math.inf),
-    "arith.andi": ("both", -1), "arith.ori": ("either", 0), "arith.xori": ("differ", 0),
+    "arith.maximumf": ("nan_maximum", -math.inf), "arith.minimumf": ("nan_minimum", math.inf),
+    "arith.maxsi": ("maximum", -math.inf), "arith.minsi": ("minimum", math.inf),
+    "arith.andi": ("bitwise_and", -1), "arith.ori": ("bitwise_or", 0), "arith.xori": ("bitwise_xor", 0),
 }  # fmt: skip
 #: Combining operations on unsigned integers, and on bools.
-UNSIGNED = {"arith.maxui": ("greater", 0), "arith.minui": ("less", -1)}
-BOOLS = {"arith.maxui": ("either", False), "arith.minui": ("both", True), "arith.ori": ("either", False),
-         "arith.andi": ("both", True), "arith.xori": ("differ", False)}  # fmt: skip
+UNSIGNED = {"arith.maxui": ("maximum", 0), "arith.minui": ("minimum", -1)}
+BOOLS = {
+    "arith.maxui": ("bitwise_or", False), "arith.minui": ("bitwise_and", True),
+    "arith.ori": ("bitwise_or", False), "arith.andi": ("bitwise_and", True), "arith.xori": ("bitwise_xor", False),
+}  # fmt: skip
 #: Predicates of comparisons that are false for equal operands.
 STRICT = {"arith.cmpf": {2, 4}, "arith.cmpi": {2, 4, 6, 8}}
 UNORDERED_NOT_EQUAL = 13

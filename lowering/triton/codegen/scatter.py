@@ -90,7 +90,7 @@ class ScatterNest:
         axis = Axis("x", list(sizes), block, f"{program_id(self.kernel)} * {block}", scalar=not parallel)
         writer = Writer()
         self.tile = Tile(self.kernel, writer, [axis], sizes, [], set(sizes))
-        self.tile.place(axis)
+        self.tile.emit_axis(axis)
         self.bodies = _ScatterBodyEmitter(self.tile, loops=self)
         for value in self.carried:
             self.kernel.tensors[value] = self.target
@@ -183,7 +183,7 @@ class ScatterNest:
         writer = self.bodies.writer
         if self.sequential:
             writer.line("tl.debug_barrier()")
-        writer.forget_loads(self.target.name)
+        writer.invalidate_loads(self.target.name)
 
     @property
     def loop_axes(self) -> Axes:

@@ -135,7 +135,7 @@ class Tile:
         """The shape of a full block."""
         return _tuple([a.block for a in self.block_axes])
 
-    def place(self, axis: Axis) -> None:
+    def emit_axis(self, axis: Axis) -> None:
         """Writes the positions along an axis, and its mask."""
         axes = frozenset({axis.name})
         text = axis.start or "0"

@@ -92,7 +92,7 @@ class Writer:
                 scope.loads.setdefault(pointer, []).append(text)
         return Value(name, element, varying)
 
-    def describe(self, descriptor: TensorDescriptor) -> str:
+    def declare_descriptor(self, descriptor: TensorDescriptor) -> str:
         """The name of a descriptor, which is made before every loop; equal descriptors are made once."""
         scope, text = self.scopes[0], descriptor.expression
         if text not in scope.known:
@@ -110,7 +110,7 @@ class Writer:
         self.pointers.add(pointer)
         return pointer
 
-    def forget_loads(self, pointer: str) -> None:
+    def invalidate_loads(self, pointer: str) -> None:
         """Drops cached loads from a pointer after a write."""
         for scope in self.scopes:
             for text in scope.loads.pop(pointer, ()):
@@ -124,7 +124,7 @@ class Writer:
         """Begins a scope."""
         self.scopes.append(Scope(inner))
 
-    def repeated(self, header: str, name: str, text: str) -> list[str]:
+    def loop_with(self, header: str, name: str, text: str) -> list[str]:
         """The lines of the innermost scope under `header`, where the variable `name` is `text`."""
         scope = self.scopes[-1]
         lines = list(scope.lines)

@@ -105,7 +105,7 @@ def candidate_configs(product: Product) -> list[Config]:
 @functools.cache
 def ranked_configs(product: Product) -> list[Config]:
     """The configurations that fit a product, the best by the model first."""
-    space = _space(product)
+    space = _search_space(product)
     smallest = min(c.rows for c in space), min(c.columns for c in space)
     fitting = [c for c in space if c.rows <= max(_block(product.rows), smallest[0])
                and c.columns <= max(_block(product.columns), smallest[1])]  # fmt: skip
@@ -115,15 +115,15 @@ def ranked_configs(product: Product) -> list[Config]:
     return sorted(useful, key=lambda c: microseconds(c, product))
 
 
-def _space(product: Product) -> Sequence[Config]:
+def _search_space(product: Product) -> Sequence[Config]:
     """The configurations for operands of a product's kind."""
     tiles = product.target.model.tiles
     if product.uses_tensor_cores:
-        return _of_width(configs_of((*(tiles.tma if product.tma_readable else ()), *tiles.pointer)), product)
+        return _for_element_width(configs_of((*(tiles.tma if product.tma_readable else ()), *tiles.pointer)), product)
     return configs_of(tiles.per_lane if product.contiguous_depth and product.precision == "ieee" else tiles.f32)
 
 
-def _of_width(configs: Iterable[Config], product: Product) -> list[Config]:
+def _for_element_width(configs: Iterable[Config], product: Product) -> list[Config]:
     """Configurations for 16-bit operands, with as many bytes of depth for the operands of a product."""
     return [replace(c, depth=c.depth * 2 // product.element_bytes) for c in configs]
 
@@ -149,7 +149,7 @@ def hopper_config(product: Product) -> Config | None:
     if not product.tma_readable or product.batch != 1 or product.element_bytes == 1:
         return None
     best = min(
-        (c.fit_stages(product) for c in _of_width(configs_of(tiles.warp_specialized), product)),
+        (c.fit_stages(product) for c in _for_element_width(configs_of(tiles.warp_specialized), product)),
         key=lambda c: _hopper_microseconds(c, product),
     )
     return best if _hopper_microseconds(best, product) < microseconds(ranked_configs(product)[0], product) else None

@@ -55,7 +55,7 @@ class Padding:
         op: the insertion into the larger tensor.
         node: computes the smaller tensor.
         offsets: the position of the smaller tensor in the larger one.
-        around: the constant around it.
+        padding_value: the constant around it.
         readers: the other users of the smaller tensor, and the number of the operand.
         positions: the clamped position in the smaller tensor, as values, while the body is built.
     """
@@ -63,7 +63,7 @@ class Padding:
     op: ir.Operation
     node: Node
     offsets: Sequence[int]
-    around: ir.Value
+    padding_value: ir.Value
     readers: Sequence[tuple[ir.Operation, int]]
     positions: list[ir.Value] = field(default_factory=list)
 
@@ -74,14 +74,14 @@ class Padding:
         maps = [*(self._map(u) for u in direct), ir.AffineMap.get_identity(result_type.rank)]
         locations = ir.Location.fused([self.node.op.location, self.op.location])
         with ir.InsertionPoint(self.node.op), locations:
-            around = self.around.owner.operation.clone().results[0]
+            padding_value = self.padding_value.owner.operation.clone().results[0]
             empty = tensor.EmptyOp(list(result_type.shape), result_type.element_type).result
             padded = new_generic([u.value for u in direct], [empty], maps, ["parallel"] * result_type.rank)
             elements = [ir.RankedTensorType(v.type).element_type for v in (*(u.value for u in direct), empty)]
             block = padded.regions[0].blocks.append(*elements)
             with ir.InsertionPoint(block):
                 loaded = dict(zip((id(u) for u in direct), block.arguments, strict=False))
-                linalg.YieldOp([self._element(loaded, around)])
+                linalg.YieldOp([self._element(loaded, padding_value)])
         for reader, number in self.readers:
             _read_inside(reader, number, padded.results[0], self.offsets)
         self.op.results[0].replace_all_uses_with(padded.results[0])
@@ -104,8 +104,8 @@ class Padding:
         dims = {d: ir.AffineExpr.get_dim(axis) for d, axis in self._axes.items()}
         return ir.AffineMap.get(len(self.offsets), 0, [f.affine_expr(dims) for f in use.access])
 
-    def _element(self, loaded: dict[int, ir.Value], around: ir.Value) -> ir.Value:
-        """The body: an element of the smaller tensor, or the constant `around`."""
+    def _element(self, loaded: dict[int, ir.Value], padding_value: ir.Value) -> ir.Value:
+        """The body: an element of the smaller tensor, or the constant `padding_value`."""
         inside = self._clamped_position()
         values = dict[ir.Value, ir.Value]()
         for argument, use in zip(self.node.body.arguments, self.node.inputs, strict=False):
@@ -115,7 +115,7 @@ class Padding:
             clone_with(op.operation, values)
         (result,) = last.operands
         element = values.get(result, result)
-        return element if inside is None else arith.SelectOp(inside, element, around).result
+        return element if inside is None else arith.SelectOp(inside, element, padding_value).result
 
     def _clamped_position(self) -> ir.Value | None:
         """Computes the position in the smaller tensor, clamped to the tensor; returns whether the position was
@@ -142,10 +142,12 @@ class Padding:
 def _padding(op: ir.Operation) -> Padding | None:
     """An insertion whose source can be computed in the larger tensor; None for others."""
     source, result = op.operands[0], op.results[0]
-    around = _around(op)
+    padding_value = _padding_value(op)
     node = None if isinstance(source, ir.BlockArgument) else find_node(source.owner)
     chained = any(u.owner.operation.name == INSERTION and u.operand_number == 1 for u in result.uses)
-    if around is None or node is None or chained or not _is_elementwise(node) or source.type.rank != result.type.rank:
+    if padding_value is None or node is None or chained or not _is_elementwise(node):
+        return None
+    if source.type.rank != result.type.rank:
         return None
     readers = [(u.owner.operation, u.operand_number) for u in source.uses if u.owner.operation != op]
     offsets = list(ir.DenseI64ArrayAttr(op.attributes["static_offsets"]))
@@ -153,7 +155,7 @@ def _padding(op: ir.Operation) -> Padding | None:
         return None
     if not all(_reads_past_borders(reader, number, source) for reader, number in readers):
         return None
-    return Padding(op, node, offsets, around, readers)
+    return Padding(op, node, offsets, padding_value, readers)
 
 
 def _is_distinguishable(offsets: Sequence[int], inner: Sequence[int], outer: Sequence[int]) -> bool:
@@ -164,7 +166,7 @@ def _is_distinguishable(offsets: Sequence[int], inner: Sequence[int], outer: Seq
     return all(offset > 0 or size == larger for offset, size, larger in zip(offsets, inner, outer, strict=True))
 
 
-def _around(op: ir.Operation) -> ir.Value | None:
+def _padding_value(op: ir.Operation) -> ir.Value | None:
     """The constant that fills the target of an insertion with static sizes and unit strides; None for others."""
     target = op.operands[1]
     is_static = len(op.operands) == len(("source", "target")) and all(v.type.has_static_shape for v in op.operands)

@@ -16,11 +16,11 @@ from oneflow.dialect import oneflow as dialect
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.builder import Value
 from oneflow.dialect.ir_builder import IRBuilder
-from oneflow.dialect.record import Call, Registry
+from oneflow.dialect.record import Registry
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.triton.codegen.views import View
-from oneflow.lowering.triton.templates.norm_gradients import ADDEND, NORMS, Division, Norm
+from oneflow.lowering.triton.templates.norm_gradients import ADDEND, NORMS, LaunchConfig, Norm
 from oneflow.lowering.triton.templates.outline_templates import call_template, sums_of
 from oneflow.passes.base import Pass
 from oneflow.passes.registry import register_pass
@@ -73,15 +73,11 @@ def _pairs(norm: Norm, ops: list[ir.Operation], positions: dict[ir.Value, int],
     return pairs
 
 
-def _call(op: ir.Operation, ops: IRBuilder) -> Call:
-    return dialect.operand_call(op, dialect.record_of(op, ops.registry), ops.wrap)
-
-
 def _fits(norm: Norm, by_row: ir.Operation, by_parameter: ir.Operation, positions: dict[ir.Value, int],
           registry: Registry) -> bool:  # fmt: skip
     """Whether both have the same rows, of a size that fits, and can be computed at the first of them."""
     ops = IRBuilder(registry)
-    row, parameter = _call(by_row, ops), _call(by_parameter, ops)
+    row, parameter = ops.call_of(by_row), ops.call_of(by_parameter)
     desc: TensorDesc = row.x.desc
     weight = row.inputs[norm.weight]
     if desc.shape is None or None in desc.shape or desc.dtype not in ELEMENT_TYPES:
@@ -104,7 +100,7 @@ def _addition(
     """The only user of a gradient, where it adds the gradient to a tensor that is known before position `first`."""
     (dx,), users = by_row.results, [use.owner for use in by_row.results[0].uses]
     adds = len(users) == 1 and users[0].name == f"{dialect.PREFIX}broadcast_add"
-    if not adds or _call(by_row, IRBuilder(registry)).inputs.get(ADDEND) is not None:
+    if not adds or IRBuilder(registry).call_of(by_row).inputs.get(ADDEND) is not None:
         return None
     like = all(v.type == dx.type and (v == dx or positions.get(v, -1) < first) for v in users[0].operands)
     return users[0] if like else None
@@ -126,20 +122,20 @@ class _Pair:
     def join(self, module: ir.Module, registry: Registry) -> None:
         """Replaces both by one kernel and the sums of its partial sums."""
         ops = IRBuilder(registry, ir.InsertionPoint(self.first), self.first.location)
-        call, forward, total = _call(self.by_row, ops), self._forward(), (self.addition or self.by_row).results[0]
+        call, forward, total = ops.call_of(self.by_row), self._forward(), (self.addition or self.by_row).results[0]
         begin, shape = call.inputs[self.norm.statistics[-1]].rank, call.x.shape
         recomputed = self.norm.statistics if forward is not None else ()
         operands = {n: v.handle for n, v in call.inputs.items() if v is not None and n not in recomputed}
         if self.addition is not None:
             operands[ADDEND] = next(v for v in self.addition.operands if v != self.by_row.results[0])
         summed = sums_of(total, View.contiguous(tuple(shape)), math.prod(shape[begin:]), registry)
-        epsilon = {} if forward is None else {"epsilon": _call(forward, ops).attrs["epsilon"]}
+        epsilon = {} if forward is None else {"epsilon": ops.call_of(forward).attrs["epsilon"]}
         description: dict[str, Any] = {
             "op": self.norm.template, "part": "", "attributes": {"begin": begin, **epsilon},
             "operands": list(operands), "sums": ["dx"] if summed else [],
         }  # fmt: skip
-        division = Division.of(math.prod(shape[:begin]), math.prod(shape[begin:]))
-        sums = TensorDesc((division.programs, *shape[begin:]), dtypes.float32).to_mlir()
+        config = LaunchConfig.of(math.prod(shape[:begin]), math.prod(shape[begin:]))
+        sums = TensorDesc((config.programs, *shape[begin:]), dtypes.float32).to_mlir()
         types = [total.type, *(sums for _ in (*self.norm.sums, *description["sums"]))]
         dx, *partial = call_template(module, self.first, list(operands.values()), types, description)
         for old, part in zip(self.by_parameter.results, partial[: len(self.norm.sums)], strict=True):

@@ -61,17 +61,13 @@ class PreferChannelsLast(Pass):
                 _rewrite(op, registry)
 
 
-def _call(op: ir.Operation, ops: IRBuilder) -> Call:
-    return dialect.operand_call(op, dialect.record_of(op, ops.registry), ops.wrap)
-
-
 def _is_image(value: Value) -> bool:
     return bool(value.rank >= MIN_RANK)
 
 
 def _fits(op: ir.Operation, registry: Registry) -> bool:
     """Whether channels come first, and their numbers are multiples of 8 in each group, or can be padded."""
-    call = _call(op, IRBuilder(registry))
+    call = IRBuilder(registry).call_of(op)
     images = {n: v.shape for n, v in call.inputs.items() if v is not None and _is_image(v)}
     known = all(None not in shape and shape[0] * shape[1] > 0 for shape in images.values())
     is_aligned = known and all(shape[1] % CHANNEL_MULTIPLE == 0 for n, shape in images.items() if n not in PADDED)
@@ -90,7 +86,7 @@ def _has_whole_groups(call: Call, images: Mapping[str, Sequence[int | None]]) ->
 
 def _rewrite(op: ir.Operation, registry: Registry) -> None:
     ops = IRBuilder(registry, ir.InsertionPoint(op), op.location)
-    call = _call(op, ops)
+    call = ops.call_of(op)
     operands: dict[str, Any] = {
         n: _channels_last(ops, v, n == REDUCED.get(call.record.name)) for n, v in call.inputs.items()
     }

@@ -15,6 +15,7 @@ from oneflow.dialect._mlir import ir
 from oneflow.lowering.buffers import Buffer
 from oneflow.lowering.kernels.access import read_any_node
 from oneflow.lowering.kernels.donated_arguments import donated_arguments
+from oneflow.lowering.kernels.graph import callee_of
 from oneflow.lowering.kernels.nodes import Node, Unsupported, analyse, loop_size
 from oneflow.lowering.triton.launch.grouped_launches import member_of
 
@@ -34,17 +35,11 @@ def donations(
     returned = list(ops[-1].operands)
     for number, result in donated_arguments(entry).items():
         argument, value = entry.regions[0].blocks[0].arguments[number], returned[result]
-        buffer = _root(buffers[value])
+        buffer = buffers[value].root
         fits = value.type == argument.type and buffer.kind == "temporary" and buffer.result == result
         if fits and is_free(argument, returned[result], buffers[argument].last, buffer):
             donated[result] = number
     return donated
-
-
-def _root(buffer: Buffer) -> Buffer:
-    while buffer.aliases is not None:
-        buffer = buffer.aliases
-    return buffer
 
 
 class _DonationCheck:
@@ -65,7 +60,7 @@ class _DonationCheck:
         if last != buffer.first:
             return last < buffer.first
         op = self._ops[last]
-        callee = str(ir.FlatSymbolRefAttr(op.attributes["callee"]).value) if op.name == "func.call" else ""
+        callee = callee_of(op)
         positions = self._positions(last).get(argument, [])
         if callee not in self._functions or len(positions) != 1 or value.owner != op:
             return False

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from oneflow.dialect._mlir import func, ir
+from oneflow.lowering.kernels.graph import callee_of
 from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.triton.codegen.matmul import Contraction
 from oneflow.lowering.triton.names import identifier
@@ -188,11 +189,6 @@ def _later(one: ir.Operation | None, other: ir.Operation | None) -> ir.Operation
 
 def _earlier(one: ir.Operation, other: ir.Operation) -> ir.Operation:
     return one if _is_before(one, other) else other
-
-
-def callee_of(op: ir.Operation) -> str:
-    """The name of the function that an operation calls, empty if the operation is no call."""
-    return str(ir.FlatSymbolRefAttr(op.attributes["callee"]).value) if op.name == "func.call" else ""
 
 
 def _merge(module: ir.Module, calls: Sequence[ir.Operation], functions: dict[str, ir.Operation],

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.dtypes import element_bits
 from oneflow.lowering.buffers import Buffer, Liveness, control_bytes, plan_workspace
+from oneflow.lowering.kernels.graph import callee_of
 from oneflow.lowering.kernels.nodes import Unsupported
 from oneflow.lowering.linalg.control import Control
 from oneflow.lowering.linalg.emit import BARRIER
@@ -92,9 +93,9 @@ class Plan:
         without_reuse = temporaries <= target.kernels.launches.no_reuse_l2_share * target.l2_cache_bytes
         if not without_reuse:
             self.liveness.share_in_place(self.ops, self.in_place)
-        self.scratch = {n: self.liveness.scratch(n, control_bytes(op, self.controls[_callee(op)], self.workspaces))
+        self.scratch = {n: self.liveness.scratch(n, control_bytes(op, self.controls[callee_of(op)], self.workspaces))
                         for n, op in enumerate(self.ops)
-                        if op.name == "func.call" and _callee(op) in self.controls}  # fmt: skip
+                        if callee_of(op) in self.controls}  # fmt: skip
         self.copied = {r: v for number, op in enumerate(self.ops) for r, v in self._updates(number, op)}
         extend_lives(self.ops, self.liveness)
         self.workspace = plan_workspace(self.entry, self.liveness.buffers, without_reuse)
@@ -111,7 +112,7 @@ class Plan:
         """Lets results share the buffers of operands that the results update; returns the other results, each with
         the operand that is copied into the result first.
         """
-        source = self.sources.get(_callee(op)) if op.name == "func.call" else None
+        source = self.sources.get(callee_of(op))
         copies = []
         for result, operand in (source.updates if source else {}).items():
             made, value = self.liveness.buffer_of[op.results[result]], op.operands[operand]
@@ -269,7 +270,7 @@ class Plan:
         self.scalars[op.results[0]] = self._named(text)
 
     def _call(self, number: int, op: ir.Operation) -> None:
-        callee = _callee(op)
+        callee = callee_of(op)
         if not any(callee in known for known in (self.sources, self.external, self.hosts, self.controls)):
             self._check(op)
             return
@@ -309,7 +310,7 @@ class Plan:
         buffer = self.scratch[number]
         base = self._workspace_offset(buffer.offset or 0)
         arguments, made = ([self._pointer(self.placed[v].buffer) for v in part] for part in (inputs, op.results))
-        call = ControlWriter(number, op, self.controls[_callee(op)], arguments, made, base, buffer.bytes or 0)
+        call = ControlWriter(number, op, self.controls[callee_of(op)], arguments, made, base, buffer.bytes or 0)
         self.lines += call.text()
 
     def _workspace_offset(self, offset: int) -> str:
@@ -331,7 +332,7 @@ class Plan:
 
     def _location(self, result: ir.Value) -> str:
         """The memory of a result, for readers of the plan."""
-        buffer = _root(self.liveness.buffer_of[result])
+        buffer = self.liveness.buffer_of[result].root
         if buffer.result is not None:
             argument = self.donated.get(buffer.result)
             return f"result {buffer.result}" + ("" if argument is None else f" in argument {argument}")
@@ -354,7 +355,7 @@ class Plan:
 
     def _check(self, op: ir.Operation) -> None:
         """A run-time check of a size or a position on the host."""
-        kind = _callee(op).removeprefix("oneflow_rt_")
+        kind = callee_of(op).removeprefix("oneflow_rt_")
         args = ", ".join(str(self._size(v)) for v in op.operands)
         if len(op.results):
             self.scalars[op.results[0]] = self._named(f"run.{kind}({args})")
@@ -362,10 +363,10 @@ class Plan:
             self.lines.append(f"run.{kind}({args})")
 
     def _pointer(self, buffer: Buffer) -> str:
-        return self.names[_root(buffer).number]
+        return self.names[buffer.root.number]
 
     def _allocate(self, tensor: PlacedTensor) -> None:
-        buffer = _root(tensor.buffer)
+        buffer = tensor.buffer.root
         if buffer.number in self.names:
             return
         name = self.names[buffer.number] = f"b{buffer.number}"
@@ -394,7 +395,7 @@ class Plan:
         """A value in the buffer of result `number` is returned as it is, another is copied. Sizes are the value's."""
         tensor = self.placed.get(value) or self._undefined(value)
         sizes = "".join(f"{s}, " for s in tensor.shape)
-        if _root(tensor.buffer).result == number:
+        if tensor.buffer.root.result == number:
             self.lines.append(f"run.shape({number}, ({sizes}))")
             return
         name = f"r{number}"
@@ -429,7 +430,7 @@ class BodyPlan(Plan):
     def _return(self, number: int, value: ir.Value) -> None:
         """Copies a result that is not in its own memory."""
         tensor = self.placed.get(value) or self._undefined(value)
-        if _root(tensor.buffer).result != number:
+        if tensor.buffer.root.result != number:
             self.lines.append(f"run.copy(out{number}, {self._pointer(tensor.buffer)}, {_bytes(tensor)})")
 
 
@@ -438,19 +439,9 @@ def _static_bytes(buffers: Sequence[Buffer]) -> int:
     return sum(b.bytes for b in buffers if b.kind == "temporary" and b.bytes is not None and b.result is None)
 
 
-def _callee(op: ir.Operation) -> str:
-    return str(ir.FlatSymbolRefAttr(op.attributes["callee"]).value)
-
-
-def _root(buffer: Buffer) -> Buffer:
-    while buffer.aliases is not None:
-        buffer = buffer.aliases
-    return buffer
-
-
 def _try_share(made: Buffer, used: Buffer, number: int) -> bool:
     """Lets a result share the buffer of an operand whose last use is operation `number`, if possible."""
-    root = _root(used)
+    root = used.root
     if root.kind != "temporary" or used.last != number or root.result is not None or root is made:
         return False
     if made.result is not None:

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from oneflow.dialect._mlir import func, ir
 from oneflow.lowering.kernels import numbers
 from oneflow.lowering.kernels.form_kernels import INITIALIZED_BY_KERNEL, kind_of
+from oneflow.lowering.kernels.graph import callee_of
 from oneflow.lowering.kernels.outline import Outliner
 from oneflow.lowering.triton.codegen.emission import operator_names
 from oneflow.lowering.triton.names import HOST
@@ -41,17 +42,13 @@ def split_kernels(module: ir.Module, entry: func.FuncOp, kernels: Mapping[str, i
     used = [int(n.removeprefix(prefix)) for n in names if n.removeprefix(prefix).isdigit()]
     outliner = Outliner(module, count={prefix: max(used, default=-1) + 1})
     for call in list(_calls(entry, kernels)):
-        _split_call(call, kernels[_callee(call)], entry, outliner)
+        _split_call(call, kernels[callee_of(call)], entry, outliner)
 
 
 def _calls(entry: func.FuncOp, kernels: Mapping[str, ir.Operation]) -> Iterator[ir.Operation]:
     for op in entry.regions[0].blocks[0].operations:
-        if op.operation.name == "func.call" and _callee(op.operation) in kernels:
+        if callee_of(op.operation) in kernels:
             yield op.operation
-
-
-def _callee(op: ir.Operation) -> str:
-    return str(ir.FlatSymbolRefAttr(op.attributes["callee"]).value)
 
 
 def _split_call(call: ir.Operation, kernel: ir.Operation, entry: func.FuncOp, outliner: Outliner) -> None:

@@ -93,6 +93,25 @@ def _key_bounds(writer: AttentionWriter) -> list[tuple[str, str, int, bool]]:
     return [("0", full, columns, False), (full, f"tl.minimum((block_index + 1) * {rows}, {size})", columns, True)]
 
 
+def _load_keys(writer: AttentionWriter, name: str) -> str:
+    """The statement that loads a block of the keys or values of a query head."""
+    block = writer.load(name, f"head // {writer.shape.heads_per_key}", "block_start", writer.shape.key_block)
+    return f"{name} = {block}"
+
+
+def _add_scores(writer: AttentionWriter, masked: bool, indent: int) -> None:
+    """Adds the scores of the block of queries with a block of keys."""
+    writer.add(
+        _load_keys(writer, "key"),
+        f"scores = tl.dot(query, key.T) * {writer.scale}",
+        f"columns = block_start + tl.arange(0, {writer.shape.key_block})",
+        indent=indent,
+    )
+    writer.add_mask("scores", "rows[:, None]", "columns[None, :]", indent)
+    if masked:
+        writer.mask_scores("scores", "rows[:, None]", "columns[None, :]", indent)
+
+
 def _forward_blocks(instance: TemplateInstance) -> AttentionBlocks:
     """The blocks of the forward kernel."""
     width, target = _max_width(instance), gpu_target()
@@ -130,28 +149,20 @@ def _forward(instance: TemplateInstance) -> Source:
     )
 
     def body(masked: bool, indent: int) -> None:
-        writer.add(
-            f"key = {writer.load('key', f'head // {s.heads_per_key}', 'block_start', s.key_block)}",
-            f"scores = tl.dot(query, key.T) * {writer.scale}",
-            f"columns = block_start + tl.arange(0, {s.key_block})",
-            indent=indent,
-        )
-        writer.add_mask("scores", "rows[:, None]", "columns[None, :]", indent)
-        if masked:
-            writer.mask_scores("scores", "rows[:, None]", "columns[None, :]", indent)
+        _add_scores(writer, masked, indent)
         guard = masked or "mask" in instance.tensors
         writer.add("new_max = tl.maximum(row_max, tl.max(scores, 1))", indent=indent)
         writer.add(
-            f"base = {writer.call('base_of')}(new_max)" if guard else "base = new_max",
+            f"base = {writer.call('softmax_base')}(new_max)" if guard else "base = new_max",
             "weights = tl.exp2(scores - base[:, None])",
             "rescale = tl.exp2(row_max - base)",
             "row_sum = row_sum * rescale + tl.sum(weights, 1)",
-            f"value = {writer.load('value', f'head // {s.heads_per_key}', 'block_start', s.key_block)}",
+            _load_keys(writer, "value"),
             indent=indent,
         )
-        kept = writer.apply_dropout("weights", "dropped_weights", "rows[:, None]", "columns[None, :]", indent)
+        dropped = writer.apply_dropout("weights", "dropped_weights", "rows[:, None]", "columns[None, :]", indent)
         writer.add(
-            f"acc = tl.dot({kept}.to({writer.element}), value, acc * rescale[:, None])",
+            f"acc = tl.dot({dropped}.to({writer.element}), value, acc * rescale[:, None])",
             "row_max = new_max",
             indent=indent,
         )
@@ -219,12 +230,14 @@ def _key_gradients(instance: TemplateInstance) -> Source:
             f"dy = {writer.load('dy', 'head', 'block_start', s.query_block)}",
             indent=indent,
         )
-        kept = writer.apply_dropout("weights", "dropped_weights", "rows[None, :]", "columns[:, None]", indent)
-        direct = writer.apply_dropout("tl.dot(value, dy.T)", "dweights", "rows[None, :]", "columns[:, None]", indent)
+        dropped = writer.apply_dropout("weights", "dropped_weights", "rows[None, :]", "columns[:, None]", indent)
+        dweights = writer.apply_dropout(
+            "tl.dot(value, dy.T)", "dweights", "rows[None, :]", "columns[:, None]", indent
+        )
         delta = writer.row_statistics("delta", "rows")  # loaded late, so that it holds no registers before
         writer.add(
-            f"dvalue = tl.dot({kept}.to({writer.element}), dy, dvalue)",
-            f"dscores = weights * ({direct} - {delta}[None, :])",
+            f"dvalue = tl.dot({dropped}.to({writer.element}), dy, dvalue)",
+            f"dscores = weights * ({dweights} - {delta}[None, :])",
             f"dkey = tl.dot(dscores.to({writer.element}), query, dkey)",
             indent=indent,
         )
@@ -272,23 +285,17 @@ def _query_gradients(instance: TemplateInstance) -> Source:
     )
 
     def body(masked: bool, indent: int) -> None:
-        writer.add(
-            f"key = {writer.load('key', f'head // {s.heads_per_key}', 'block_start', s.key_block)}",
-            f"scores = tl.dot(query, key.T) * {writer.scale}",
-            f"columns = block_start + tl.arange(0, {s.key_block})",
-            indent=indent,
-        )
-        writer.add_mask("scores", "rows[:, None]", "columns[None, :]", indent)
-        if masked:
-            writer.mask_scores("scores", "rows[:, None]", "columns[None, :]", indent)
+        _add_scores(writer, masked, indent)
         writer.add(
             "weights = tl.exp2(scores - logsumexp[:, None])",
-            f"value = {writer.load('value', f'head // {s.heads_per_key}', 'block_start', s.key_block)}",
+            _load_keys(writer, "value"),
             indent=indent,
         )
-        direct = writer.apply_dropout("tl.dot(dy, value.T)", "dweights", "rows[:, None]", "columns[None, :]", indent)
+        dweights = writer.apply_dropout(
+            "tl.dot(dy, value.T)", "dweights", "rows[:, None]", "columns[None, :]", indent
+        )
         writer.add(
-            f"dscores = weights * ({direct} - delta[:, None])",
+            f"dscores = weights * ({dweights} - delta[:, None])",
             f"acc = tl.dot(dscores.to({writer.element}), key, acc)",
             indent=indent,
         )

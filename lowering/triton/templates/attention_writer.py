@@ -140,7 +140,7 @@ class AttentionWriter:
     def softmax_base(self, place: str) -> str:
         """The logsumexp that the weights of each query are relative to; 0 where a mask may hide all keys."""
         logsumexp = self.row_statistics("logsumexp", place)
-        return f"{self.call('base_of')}({logsumexp})" if "mask" in self.instance.tensors else logsumexp
+        return f"{self.call('softmax_base')}({logsumexp})" if "mask" in self.instance.tensors else logsumexp
 
     @property
     def has_whole_query_blocks(self) -> bool:
@@ -187,7 +187,7 @@ class AttentionWriter:
         batch, head, row, column = attributes["logical_begin"] or (0, 0, 0, 0)
         first = f"((batch + {batch}).to(tl.int64) * {heads} + head + {head}) * {length}"
         place = f"({first} + {rows} + {row}) * {size} + {columns} + {column}"
-        kept = f"{self.call('drawn')}({place}, philox_key) >= {math.ceil(self.rate * 2**24)}"
+        kept = f"{self.call('philox_bits')}({place}, philox_key) >= {math.ceil(self.rate * 2**24)}"
         self.add(f"{result} = tl.where({kept}, {target} * {kept_scale(self.rate)}, 0.0)", indent=indent)
         return result
 

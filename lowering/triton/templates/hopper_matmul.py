@@ -17,7 +17,7 @@ from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.triton.codegen.descriptors import Descriptor
 from oneflow.lowering.triton.codegen.emission import origins, tile_count, write_tile_order
 from oneflow.lowering.triton.codegen.kernel import TYPES, bytes_of
-from oneflow.lowering.triton.codegen.matmul import DEPTH_AXES, OPERAND_AXES, TILE_AXES, Contraction, Emission
+from oneflow.lowering.triton.codegen.matmul import DEPTH_AXES, OPERAND_AXES, TILE_AXES, Contraction, MatmulEmitter
 from oneflow.lowering.triton.codegen.prelude import definitions
 from oneflow.lowering.triton.codegen.writer import Value, Writer
 from oneflow.lowering.triton.cost.matmul_configurations import warp_specialized_config
@@ -59,7 +59,7 @@ STORE_FUNCTION = Function(
 
 
 @dataclass
-class HopperEmission(Emission):
+class HopperMatmulEmitter(MatmulEmitter):
     """Writes the kernel of a product in `config`: its Gluon source."""
 
     def __post_init__(self) -> None:
@@ -325,7 +325,7 @@ class HopperEmission(Emission):
         for number, part in enumerate(self._split_columns(name, self.rows, columns, columns // width)):
             self._select_part(first + number * width, width)
             for axis in "bmn":
-                self.tile.place(self._axis(axis))
+                self.tile.emit_axis(self._axis(axis))
             self._epilogue_slice(part)
 
     #: The epilogue loads tensors by pointers.
@@ -365,7 +365,7 @@ class HopperEmission(Emission):
         ]
 
 
-class HopperF32Emission(HopperEmission):
+class HopperF32MatmulEmitter(HopperMatmulEmitter):
     """Writes the kernel of an f32 product without tensor cores; the consumer warps share a tile and multiply by FMA.
 
     The consumer warps use each number from shared memory 8 or 16 times, twice as often as the plain kernel, and load
@@ -420,11 +420,11 @@ class HopperF32Emission(HopperEmission):
         self._select_part(0, self.config.columns)
         self.writer.open(TILE_AXES)
         for axis in "bmn":
-            self.tile.place(self._axis(axis))
+            self.tile.emit_axis(self._axis(axis))
         self._epilogue_slice("acc0")
         return [str(line) for line in self.writer.scopes.pop().lines]
 
-    _store = Emission._store
+    _store = MatmulEmitter._store
 
 
 def hopper_form(product: Contraction) -> dict[str, Source]:
@@ -433,9 +433,9 @@ def hopper_form(product: Contraction) -> dict[str, Source]:
     return {HOPPER: emission.emit()} if emission is not None and emission.is_possible else {}
 
 
-def _emission(product: Contraction) -> HopperEmission | None:
+def _emission(product: Contraction) -> HopperMatmulEmitter | None:
     config = warp_specialized_config(product.problem)
-    emission = HopperEmission if product.problem.uses_tensor_cores else HopperF32Emission
+    emission = HopperMatmulEmitter if product.problem.uses_tensor_cores else HopperF32MatmulEmitter
     return None if config is None else emission(product, config)
 
 

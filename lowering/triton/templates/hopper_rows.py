@@ -1,7 +1,7 @@
-"""Long rows on Hopper, in Gluon: a program keeps its row in shared memory for all sweeps over the row.
+"""Long rows on Hopper, in Gluon: a program keeps its row in shared memory for all passes over the row.
 
 A long row in registers leaves no registers for a second program on the SM, so that nothing is loaded while the
-program computes. A row that is loaded again in each sweep comes from L2. The shared memory of an SM holds the rows of
+program computes. A row that is loaded again in each pass comes from L2. The shared memory of an SM holds the rows of
 several programs.
 """
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from oneflow.lowering.kernels.nodes import Unsupported
 from oneflow.lowering.targets.choice import gpu_target
-from oneflow.lowering.triton.codegen.block_shape import BlockShape, is_strided
+from oneflow.lowering.triton.codegen.block_shape import BlockShape, RowMode, is_strided
 from oneflow.lowering.triton.codegen.body import BodyEmitter
 from oneflow.lowering.triton.codegen.emission import origins, tile_count
 from oneflow.lowering.triton.codegen.kernel import TYPES, Tensor, bytes_of
@@ -44,19 +44,24 @@ def hopper_form(nest: LoopNest) -> dict[str, Source]:
     if not _is_supported(nest):
         return {}
     try:
-        return {HOPPER: SharedRows(nest.kernel, nest.kernel.structure()).emit()}
+        return {HOPPER: SharedRowNest(nest.kernel, nest.kernel.structure()).emit()}
     except Unsupported:
         return {}
 
 
 def _is_supported(nest: LoopNest) -> bool:
-    """Whether a kernel reads long contiguous rows, reduces them and sweeps over them again."""
+    """Whether a kernel reads long contiguous rows, reduces them and reads them again."""
     nodes, outer, inner = nest.structure.nodes, nest.tile.axes[0].size.static, nest.row.size.static
     target = gpu_target()
     long = inner is not None and inner >= target.kernels.shared_rows.min_row and (outer or 0) >= target.sms
-    folded = bool(nest.folds) and not nest.selections and not nest.kernel.checks and nest.blocks.mode != "step"
+    folded = (
+        bool(nest.folds)
+        and not nest.selections
+        and not nest.kernel.checks
+        and nest.blocks.mode is not RowMode.SEQUENTIAL
+    )
     streams = any(n.is_scan_result(i) for n in nodes for i in range(len(n.outputs)))
-    plain = long and folded and not streams and nest.structure.needs_second_sweep
+    plain = long and folded and not streams and nest.structure.needs_second_pass
     return plain and not is_strided(nest.structure, nest.tile.forms)
 
 
@@ -80,15 +85,15 @@ class RowBuffer:
 
 
 @dataclass
-class Rows(Tile):
-    """Blocks of a row. Rows that the first sweep reads get a buffer in shared memory as long as they fit.
+class RowTile(Tile):
+    """Blocks of a row. Rows that the first pass reads get a buffer in shared memory as long as they fit.
 
-    `unbuffered` are the other rows, with the number of the sweep that reads each.
+    `unbuffered` are the other rows, with the number of the pass that reads each.
     """
 
     buffers: list[RowBuffer] = field(default_factory=list)
     is_first: bool = True
-    sweep: int = 0
+    pass_number: int = 0
     unbuffered: list[tuple[Tensor, LinearForm, int]] = field(default_factory=list)
 
     def lanes(self, axis: Axis) -> str:
@@ -106,19 +111,19 @@ class Rows(Tile):
         return self.writer.define(f"{text} != 0" if tensor.element == "i1" else text, tensor.element, offset.axes)
 
     def _buffer(self, tensor: Tensor, form: LinearForm, offset: Offset) -> RowBuffer | None:
-        """The buffer for a row; None where the row does not fit and only one sweep reads it.
+        """The buffer for a row; None where the row does not fit and only one pass reads it.
 
         Raises:
-            Unsupported: the row does not fit and another sweep reads it as well.
+            Unsupported: the row does not fit and another pass reads it as well.
         """
         if self.is_first and self._fits(tensor, form):
             name, mask = f"row_buffer{len(self.buffers)}", self.mask(offset.axes) or ""
             self.buffers.append(RowBuffer(name, tensor, offset, mask))
             return self.buffers[-1]
-        sweep = next((n for t, f, n in self.unbuffered if (t, f) == (tensor, form)), self.sweep)
-        if sweep != self.sweep:
-            raise Unsupported("a row that is read in two sweeps exceeds shared memory")
-        self.unbuffered.append((tensor, form, sweep))
+        number = next((n for t, f, n in self.unbuffered if (t, f) == (tensor, form)), self.pass_number)
+        if number != self.pass_number:
+            raise Unsupported("a row that is read in two passes exceeds shared memory")
+        self.unbuffered.append((tensor, form, number))
         return None
 
     def _is_row(self, form: LinearForm) -> bool:
@@ -159,18 +164,18 @@ class Rows(Tile):
 
 
 @dataclass
-class SharedRows(LoopNest):
+class SharedRowNest(LoopNest):
     """The source in Gluon of a nest whose inner loops are one row."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.parameters = gpu_target().kernels.shared_rows
-        self.blocks = BlockShape(1, self.parameters.block, "chunk", self.parameters.warps)
+        self.blocks = BlockShape(1, self.parameters.block, RowMode.CHUNKED, self.parameters.warps)
         self.online_sums, self.running_maxima, self.rank = {}, {}, 1
         self.row = Axis("r", self.structure.inner, self.blocks.inner)
         self.columns = [Axis("x", self.structure.outer, 1, PROGRAM_NUMBER, scalar=True)]
         forms, opaque = self.tile.forms, self.tile.opaque
-        self.tile = self.rows = Rows(
+        self.tile = self.rows = RowTile(
             self.kernel, self.writer, [*self.columns, self.row], self.sizes, forms, opaque, layout="THREADS"
         )  # fmt: skip
         self.bodies = BodyEmitter(self.tile)
@@ -182,28 +187,28 @@ class SharedRows(LoopNest):
             Unsupported: no row fits in shared memory.
         """
         for axis in self.columns:
-            self.tile.place(axis)
+            self.tile.emit_axis(axis)
         for node in self.structure.nodes:
             self._emit_node(node)
-        self._close_sweep()
+        self._close_row_loop()
         if not self.rows.buffers:
             raise Unsupported("no row fits in shared memory")
         return self._source()
 
-    def _open_sweep(self) -> None:
-        super()._open_sweep()
-        self.rows.sweep += 1
+    def _open_row_loop(self) -> None:
+        super()._open_row_loop()
+        self.rows.pass_number += 1
         self.position_lines = list(self.writer.scopes[-1].lines)
         self.tile.eviction_policy = ""
         self.waits_for_copies = self.rows.is_first
         if self.waits_for_copies:
             self.writer.line(f"async_copy.wait_group({tile_count(self.row)} - 1 - r_at // {self.row.block})")
 
-    def _close_sweep(self) -> None:
+    def _close_row_loop(self) -> None:
         if self.accumulators is not None and self.rows.is_first:
-            self.sweep_prologue = [*self._copy_lines(self.rows.buffers), *self.sweep_prologue]
+            self.loop_prologue = [*self._copy_lines(self.rows.buffers), *self.loop_prologue]
             self.rows.is_first = False
-        super()._close_sweep()
+        super()._close_row_loop()
 
     def _copy_lines(self, buffers: Sequence[RowBuffer]) -> list[str]:
         """Statements that allocate buffers and copy rows into them, block by block."""
@@ -220,8 +225,8 @@ class SharedRows(LoopNest):
             *nested((*self.position_lines, *copies, "async_copy.commit_group()")),
         ]  # fmt: skip
 
-    def _sweep_kind(self, begin: int, end: int | Size) -> str:
-        """A sweep that waits for copies, or is short, is unrolled."""
+    def _range_prefix(self, begin: int, end: int | Size) -> str:
+        """A pass that waits for copies, or is short, is unrolled."""
         most = self.parameters.max_unrolled
         is_short = not isinstance(end, Size) and len(range(begin, end, self.row.block)) <= most
         return "tl.static_" if self.waits_for_copies or is_short else ""

@@ -3,7 +3,7 @@
     layer_norm_gradients(dy, x, mean, inv_variance, gamma)   ->   dx, and partial sums for dbeta and dgamma
 
 A persistent program gives the gradients of its rows, and keeps partial sums over its rows for the parameters.
-`fusion.join_norm_gradients` calls the kernel, and `Division.of` chooses programs, rows and warps of the launch.
+`fusion.join_norm_gradients` calls the kernel, and `LaunchConfig.of` chooses programs, rows and warps of the launch.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ NORMS = (
 
 
 @dataclass(frozen=True)
-class Division:
+class LaunchConfig:
     """The number of programs, the rows of a program's step, and its warps."""
 
     programs: int
@@ -78,20 +78,20 @@ class Division:
     warps: int
 
     @staticmethod
-    def of(count: int, length: int) -> Division:
-        """The division of `count` rows of `length` elements among persistent programs, which fill an SM's warps."""
+    def of(count: int, length: int) -> LaunchConfig:
+        """The configuration for `count` rows of `length` elements; persistent programs fill the warps of an SM."""
         block, limits = power_of_two(length), gpu_target().kernels.norm_gradients
         per_warp = 32 * limits.elements_per_thread
         warps = max(min(block // limits.elements_per_warp, 4), block // per_warp, 1)
         rows = max(per_warp * warps // block, 1)
-        return Division(min(gpu_target().sms * limits.warps_per_sm // warps, -(-count // rows)), rows, warps)
+        return LaunchConfig(min(gpu_target().sms * limits.warps_per_sm // warps, -(-count // rows)), rows, warps)
 
 
-def _stages(norm: Norm, length: int, division: Division, x: Tensor) -> int:
+def _stages(norm: Norm, length: int, config: LaunchConfig, x: Tensor) -> int:
     """The pipeline stages of loads."""
     block, has_two_reductions = power_of_two(length), len(norm.statistics) > 1
     limits = gpu_target().kernels.norm_gradients
-    is_sole = division.warps >= limits.warps_per_sm and block == length and bytes_of(x.element) == 2
+    is_sole = config.warps >= limits.warps_per_sm and block == length and bytes_of(x.element) == 2
     if has_two_reductions and is_sole:
         return limits.sole_program_stages
     return limits.stages if block >= limits.elements_per_warp else 1
@@ -102,8 +102,8 @@ def _emit(instance: TemplateInstance, norm: Norm) -> Source:
     tensors = instance.tensors
     sizes, begin = [s.static or 0 for s in tensors["x"].shape], int(instance.attributes["begin"])
     count, length = math.prod(sizes[:begin]), math.prod(sizes[begin:])
-    block, division = power_of_two(length), Division.of(count, length)
-    programs, rows, stages = division.programs, division.rows, _stages(norm, length, division, tensors["x"])
+    block, config = power_of_two(length), LaunchConfig.of(count, length)
+    programs, rows, stages = config.programs, config.rows, _stages(norm, length, config, tensors["x"])
     column_mask = "" if block == length else f"columns < {length}"
     row_mask = "" if count % rows == 0 else f"rows < {count}"
     step = _Step(instance, norm, length, row_mask, column_mask)
@@ -126,7 +126,7 @@ def _emit(instance: TemplateInstance, norm: Norm) -> Source:
     ]
     kernel = instance.kernel
     return Source(
-        kernel.name, tuple(kernel.parameters), TileCount.of(programs), tuple(body), division.warps,
+        kernel.name, tuple(kernel.parameters), TileCount.of(programs), tuple(body), config.warps,
         origins=origins([kernel.func]), preamble=preamble(step.calls), functions=definitions(step.calls),
     )  # fmt: skip
 

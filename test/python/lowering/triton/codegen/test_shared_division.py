@@ -97,7 +97,7 @@ def test_kernels_with_shared_division(kind, size, shared):
     """Rows of which all threads have enough elements; 16-bit rows use approximate division."""
     (source,) = program_of(lambda x: flow.softmax(x, -1), [(4, size)], kind).sources.values()
     kernel = source.text.rpartition("@triton.jit")[2]
-    assert ("share(" in kernel) == shared and ("div_rn" in kernel) == (kind is flow.float32 and not shared)
+    assert ("divide_by_shared(" in kernel) == shared and ("div_rn" in kernel) == (kind is flow.float32 and not shared)
     assert compile_source(source).cubin
 
 
@@ -133,6 +133,6 @@ def test_epilogues_divide_without_branches():
     program = program_of(function, [(4096, 1024), (1024, 4096)], flow.bfloat16)
     (source,) = program.sources.values()
     assert all(
-        "= quotient(" in s.text and "= tl.div_rn(" not in s.text for s in (source, *source.specializations.values())
+        "= divide(" in s.text and "= tl.div_rn(" not in s.text for s in (source, *source.specializations.values())
     )
     assert "div.rn" not in compile_source(source).ptx
