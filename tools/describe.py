@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator
+from dataclasses import fields
 
 from oneflow.dialect import dtypes, meaning
 from oneflow.dialect._mlir import VERSION, ir
@@ -41,7 +42,7 @@ def list_targets() -> str:
 
 
 def _show_target(target: CpuTarget) -> str:
-    facts = {name: value for name, value in vars(target).items() if name not in ("name", "kernels")}
+    facts = {f.name: getattr(target, f.name) for f in fields(target) if f.name not in ("name", "fitted")}
     features = textwrap.wrap(", ".join(facts.pop("llvm_features")), 92, subsequent_indent=" " * 22)
     facts |= {
         f"{kind}.{name}": value for kind, sizes in vars(target.kernels).items() for name, value in vars(sizes).items()

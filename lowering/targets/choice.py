@@ -13,7 +13,6 @@ import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
-from dataclasses import replace
 from typing import TypeVar
 
 from oneflow.dialect.record import suggestion
@@ -26,6 +25,7 @@ T = TypeVar("T")
 #: The environment variable that names the CPU target.
 VARIABLE = "ONEFLOW_TARGET"
 CPU_NAMES = ("native", *CPU_TARGETS)
+#: The GPU of programs that are compiled without a GPU.
 DEFAULT_GPU = "sm_90"
 _chosen_cpu: ContextVar[CpuTarget | None] = ContextVar("cpu_target", default=None)
 _chosen_gpu: ContextVar[GpuTarget | None] = ContextVar("gpu_target", default=None)
@@ -59,7 +59,7 @@ def gpu_target_named(arch: str, sms: int | None = None) -> GpuTarget:
     if name not in GPU_TARGETS:
         known = ", ".join(GPU_TARGETS)
         raise TargetError(f"expected one of the architectures {known}, got {arch!r}{suggestion(arch, GPU_TARGETS)}")
-    return GPU_TARGETS[name] if sms is None else replace(GPU_TARGETS[name], sms=sms)
+    return GPU_TARGETS[name] if sms is None else GPU_TARGETS[name].with_sms(sms)
 
 
 def cpu_target() -> CpuTarget:

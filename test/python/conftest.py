@@ -56,17 +56,16 @@ def pytest_runtest_setup(item):
 def change_gpu():
     """A function that changes the GPU target until the end of the test.
 
-    `overrides` are fields of `MatmulOverrides`, `sms` is the number of SMs. Other arguments are changed fields of a
-    record in `KernelParameters`: `launches={"max_fused_entry_calls": 0}`.
+    `overrides` are fields of `MatmulOverrides`, `sms` is the number of SMs. Other arguments are rows of a fitted
+    table, by the record of parameters: `launches={"max_fused_entry_calls": 0}`.
     """
     with ExitStack() as stack:
 
         def change(overrides=(), sms=None, **parameters):
             target = gpu_target()
-            changed = {name: replace(getattr(target.kernels, name), **p) for name, p in parameters.items()}
+            fitted = {name: {**target.fitted.get(name, {}), **values} for name, values in parameters.items()}
             overridden = replace(target.overrides, **dict(overrides))
-            kernels = replace(target.kernels, **changed)
-            target = replace(target, sms=sms or target.sms, kernels=kernels, overrides=overridden)
-            stack.enter_context(using_gpu(target))
+            changed = replace(target, sms=sms or target.sms, fitted={**target.fitted, **fitted}, overrides=overridden)
+            stack.enter_context(using_gpu(changed))
 
         yield change

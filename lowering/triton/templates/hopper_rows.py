@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from oneflow.lowering.kernels.nodes import Unsupported
 from oneflow.lowering.targets.choice import gpu_target
+from oneflow.lowering.targets.instructions import VECTOR_BYTES
 from oneflow.lowering.triton.codegen.block_shape import BlockShape, is_strided
 from oneflow.lowering.triton.codegen.body import BodyEmitter
 from oneflow.lowering.triton.codegen.emission import origins, tile_count
@@ -23,10 +24,10 @@ from oneflow.lowering.triton.codegen.tile import Axis, LinearForm, Offset, Tile
 from oneflow.lowering.triton.codegen.writer import NONE, Value
 from oneflow.lowering.triton.source import GLUON, PROGRAM_NUMBER, Source, nested
 from oneflow.lowering.triton.symbolic_sizes import Size
-from oneflow.lowering.triton.templates.warp_specialization import HOPPER
+from oneflow.lowering.triton.templates.warp_specialization import target_form
 
-#: The bytes that a thread copies at once, and the granularity of the number of registers of a thread.
-VECTOR_BYTES, REGISTER_STEP = 16, 8
+#: The granularity of the number of registers of a thread.
+REGISTER_STEP = 8
 
 HEAD = """import triton
 from triton.experimental import gluon
@@ -41,10 +42,10 @@ load_elements = async_copy.async_load if hasattr(async_copy, "async_load") else 
 
 def hopper_form(nest: LoopNest) -> dict[str, Source]:
     """The form for Hopper by its architecture, empty where rows are short or the nest is not supported."""
-    if not _is_supported(nest):
+    if not gpu_target().has_warp_groups or not _is_supported(nest):
         return {}
     try:
-        return {HOPPER: SharedRows(nest.kernel, nest.kernel.structure()).emit()}
+        return target_form(SharedRows(nest.kernel, nest.kernel.structure()).emit())
     except Unsupported:
         return {}
 
