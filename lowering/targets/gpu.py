@@ -98,6 +98,11 @@ class GpuTarget:
         """The shared memory that the code of a program can use."""
         return self.block_shared_bytes - self.reserved_shared_bytes
 
+    @property
+    def tensor_fma_per_second(self) -> float:
+        """The peak rate of multiply-adds of 16-bit operands."""
+        return 1e6 * self.sms * self.rates.tensor_fma_per_cycle * self.rates.clock_mhz
+
     def with_sms(self, sms: int) -> GpuTarget:
         """A card of the same architecture with other SMs, and with bandwidth in proportion."""
         bandwidth = self.rates.dram_bytes_per_second * (sms / self.sms)

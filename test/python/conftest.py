@@ -1,7 +1,7 @@
 """Fixtures and hooks of all tests.
 
 Samples and helpers are importable by name. The random numbers of a test are independent of other tests. `change_gpu`
-changes the GPU that programs are compiled for.
+changes the GPU that programs are compiled for, `set_threads` the number of threads.
 """
 
 import gc
@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from oneflow.lowering.targets.choice import gpu_target, using_gpu
+from oneflow.runtime import native
 
 ROOT = Path(__file__).parent
 #: The folders of tests, which import helpers and each other by name. `samples` is a package.
@@ -69,3 +70,11 @@ def change_gpu():
             stack.enter_context(using_gpu(changed))
 
         yield change
+
+
+@pytest.fixture
+def set_threads():
+    """A function that sets the number of threads until the end of the test."""
+    before = native.num_threads()
+    yield native.set_num_threads
+    native.set_num_threads(before)

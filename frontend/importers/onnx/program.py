@@ -35,9 +35,6 @@ from oneflow.frontend.importers.onnx.types import (
 from oneflow.frontend.nn.module import Module, Parameter
 from oneflow.frontend.tracing.trace import trace
 
-#: The most programs for several values of inputs that are kept.
-MAX_PROGRAMS = 64
-
 
 def from_onnx(model: Any, *, device: Any = None) -> OnnxProgram:
     """The program of an ONNX model.
@@ -63,6 +60,9 @@ class OnnxProgram(Module):
     A call compiles a program for the shapes of its inputs. Inputs whose values decide shapes or branches are part of
     the program by value. A model in which computed values decide shapes runs operator by operator.
     """
+
+    #: The most programs for several values of inputs that are kept.
+    max_programs = 64
 
     def __init__(self, model: Model, device: Any = None) -> None:
         super().__init__()
@@ -148,7 +148,7 @@ class OnnxProgram(Module):
             fixed = {k: _fixed(v) for k, v in feeds.items() if k not in plain}
             key = tuple(plain), tuple((k, _value_key(v)) for k, v in fixed.items())
             if key not in self._compiled:
-                if len(self._compiled) == MAX_PROGRAMS:
+                if len(self._compiled) == self.max_programs:
                     del self._compiled[next(iter(self._compiled))]
                 self._compiled[key] = self._compile(tuple(plain), fixed)
             try:
