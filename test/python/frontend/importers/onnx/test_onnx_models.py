@@ -101,10 +101,8 @@ def test_gradients_flow_in_eager_mode_and_copies_have_their_own_parameters():
 
 
 def test_programs_by_value_are_limited():
-    program = flow.from_onnx(
-        model([node("Tile", "x t", "y")], [("x", F32, [1]), ("t", I64, [1])], [("y", F32, None)])
-    )
-    program.max_programs = 2
+    tile = model([node("Tile", "x t", "y")], [("x", F32, [1]), ("t", I64, [1])], [("y", F32, None)])
+    program = flow.from_onnx(tile, max_programs=2)
     for count in range(1, 4):
         assert program(np.ones(1, np.float32), np.array([count])).shape == (count,)
     assert len(program._compiled) == 2
