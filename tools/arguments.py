@@ -118,7 +118,7 @@ FLAGS = {
         Flag("mlir-print-op-generic", None, "print operations in generic form"),
         Flag("mlir-print-debuginfo", None, "print locations"),
         Flag("reproducer-dir", "FOLDER", "where the program before a failing pass is written", check=_check_folder),
-        Flag("list-targets", None, "list the processors that programs can be compiled for and exit"),
+        Flag("list-targets", None, "list the CPUs and GPUs that programs can be compiled for and exit"),
         Flag("show-dialects", None, "list the dialects and exit"),
         Flag("list-passes", None, "list the passes and exit"),
         Flag("list-ops", None, "list the operators and exit"),

@@ -13,6 +13,7 @@ import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
+from dataclasses import replace
 from typing import TypeVar
 
 from oneflow.dialect.record import suggestion
@@ -80,6 +81,15 @@ def cpu_target() -> CpuTarget:
 def gpu_target() -> GpuTarget:
     """The GPU target that kernels are compiled for."""
     return _chosen_gpu.get() or GPU_TARGETS[DEFAULT_GPU]
+
+
+def gpu_target_on(device: GpuTarget) -> GpuTarget:
+    """The target for programs on a device: that of the device, with the overrides of the chosen target, and with its
+    fitted values where it is of the same architecture.
+    """
+    chosen = gpu_target()
+    fitted = chosen.fitted if chosen.arch == device.arch else device.fitted
+    return replace(device, fitted=fitted, overrides=chosen.overrides)
 
 
 def using_cpu(target: CpuTarget) -> AbstractContextManager[None]:
