@@ -20,6 +20,11 @@ class BlockParameters:
         max_reduced_row: longest row kept in registers for a reduction alone.
         pointwise: block of a kernel without reductions.
         chunk: block of one step of a loop over blocks.
+        chunk_warps: warps of a program that loops over chunks.
+        sequential: block of a reduction whose elements are combined in order.
+        division_block: elements of the smallest block that is divided by one divisor for several elements of a thread:
+            in smaller blocks some threads have fewer elements, and its registers leave an SM fewer programs.
+        max_warps: most warps of a program whose elements are independent.
         scatter: block of positions of a scatter.
         elements_per_thread: elements of a thread in kernels without reductions.
         row_bytes_per_thread: bytes of a row for each thread; twice as many in long rows.
@@ -46,6 +51,10 @@ class BlockParameters:
     max_reduced_row: int
     pointwise: int
     chunk: int
+    chunk_warps: int
+    sequential: int
+    division_block: int
+    max_warps: int
     scatter: int
     elements_per_thread: int
     row_bytes_per_thread: int

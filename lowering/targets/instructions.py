@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-#: The threads of a warp, and the warps of a warp group.
-WARP, WARP_GROUP = 32, 4
+#: The threads of a warp, the warps of a warp group, and the most warps of a program.
+WARP, WARP_GROUP, MAX_WARPS = 32, 4, 32
+#: The most registers of a thread.
+MAX_THREAD_REGISTERS = 255
 #: The bytes that a thread loads or stores at once.
 VECTOR_BYTES = 16
 

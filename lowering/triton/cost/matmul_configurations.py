@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from oneflow.lowering.kernels.reduction_split import divisors
 from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.targets.gpu import GpuTarget
+from oneflow.lowering.targets.instructions import MAX_THREAD_REGISTERS, WARP
 from oneflow.lowering.targets.matmul_model import MatmulModel, MatmulTile
 
 
@@ -215,7 +216,8 @@ def _resident_programs(config: Config, product: Product) -> int:
     epilogue = config.epilogue_slice_bytes(product.epilogue_bytes) if config.tma else 0
     memory = max(config.stages * config.stage_bytes(product), epilogue)
     accumulators = config.rows * config.columns * (config.depth if config.per_lane_accumulators else 1)
-    registers = min(accumulators // (32 * config.warps) + target.model.other_registers, 255) * 32 * config.warps
+    threads = WARP * config.warps
+    registers = threads * min(accumulators // threads + target.model.other_registers, MAX_THREAD_REGISTERS)
     by_memory = target.sm_shared_bytes // (memory + target.reserved_shared_bytes)
     return max(1, min(by_memory, target.sm_registers // registers))
 

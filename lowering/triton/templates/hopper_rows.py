@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from oneflow.lowering.kernels.nodes import Unsupported
 from oneflow.lowering.targets.choice import gpu_target
-from oneflow.lowering.targets.instructions import VECTOR_BYTES
+from oneflow.lowering.targets.instructions import VECTOR_BYTES, WARP
 from oneflow.lowering.triton.codegen.block_shape import BlockShape, is_strided
 from oneflow.lowering.triton.codegen.body import BodyEmitter
 from oneflow.lowering.triton.codegen.emission import origins, tile_count
@@ -230,10 +230,10 @@ class SharedRows(LoopNest):
     def _source(self) -> Source:
         vector = VECTOR_BYTES // max(bytes_of(r.tensor.element) for r in self.rows.buffers)
         target, warps = gpu_target(), self.blocks.warps
-        threads = f"THREADS = tl.constexpr(tl.BlockedLayout([{vector}], [32], [{warps}], [0]))\n"
+        threads = f"THREADS = tl.constexpr(tl.BlockedLayout([{vector}], [{WARP}], [{warps}], [0]))\n"
         needed = self.rows.buffer_bytes(self.rows.buffers) + 2 * target.reserved_shared_bytes
         programs = target.sm_shared_bytes // needed
-        registers = target.sm_registers // (programs * warps * 32) // REGISTER_STEP * REGISTER_STEP
+        registers = target.sm_registers // (programs * warps * WARP) // REGISTER_STEP * REGISTER_STEP
         return Source(
             self.kernel.name, tuple(self.kernel.parameters), tile_count(self.columns[0]),
             self.writer.body, warps, registers=min(registers, self.parameters.max_registers), language=GLUON,
