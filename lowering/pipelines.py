@@ -8,7 +8,6 @@ Importing this module declares the passes of `lowering`; a pass is imported when
 
 from __future__ import annotations
 
-from oneflow.lowering.triton.names import EPILOGUE
 from oneflow.passes import all as all_passes  # noqa: F401  declares the passes of operators
 from oneflow.passes.registry import PASSES, register_pipeline
 
@@ -88,7 +87,7 @@ STAGES: dict[str, tuple[str, ...]] = {
         "oneflow-recompute-rows",
         "oneflow-fuse-padding",
         "oneflow-deterministic-scatter",
-        f"oneflow-form-kernels{{fuse=false siblings=true epilogue={EPILOGUE} gpu=true}}",
+        "oneflow-form-kernels{fuse=false siblings=true gpu=true}",
     ),
     "triton": ("oneflow-emit-triton",),
 }

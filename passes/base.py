@@ -73,11 +73,12 @@ class Option:
         """
         if self.type is bool:
             return self._named(parse_bool, text)
-        if self.type in (int, float):
+        number = next((t for t in (self.type, *typing.get_args(self.type)) if t in (int, float)), None)
+        if number is not None:
             try:
-                return self.type(text)
+                return number(text)
             except ValueError:
-                raise PipelineError(f"option {self.name}: expected {self.type.__name__}, got {text!r}") from None
+                raise PipelineError(f"option {self.name}: expected {number.__name__}, got {text!r}") from None
         if self.type is str:
             return text
         items = [t.strip() for t in text.split(",") if t.strip()]
@@ -103,14 +104,15 @@ class Option:
 
     def format(self, value: Any) -> str:
         """The text of `value` that `parse` reads."""
-        if isinstance(value, bool):
-            return str(value).lower()
+        if value is None or isinstance(value, bool):
+            return "" if value is None else str(value).lower()
         return ",".join(value) if isinstance(value, (tuple, list)) else str(value)
 
 
 @dataclass(frozen=True)
 class Pass(ABC):
     """A transformation of a module; its fields are its options (bool, int, float, str, list or tuple of str).
+    A number may be None by default.
 
     The docstring's first line is the summary; the rest shows IR before and after.
     """

@@ -21,6 +21,7 @@ from oneflow.passes.sbp.cost import Choice, Costs, Machine
 from oneflow.passes.sbp.explain import explain
 from oneflow.passes.sbp.graph import Graph, GraphReader, operations_in
 from oneflow.passes.sbp.inference import Inference
+from oneflow.passes.sbp.interconnects import interconnect, interconnect_named
 from oneflow.passes.sbp.placements import assign_placements
 from oneflow.passes.sbp.submeshes import read_submeshes
 from oneflow.passes.sbp.view import Drawing, view
@@ -46,9 +47,10 @@ class InferSbp(Pass):
     operators are kept. `hierarchical_parallel_cast` states the layout of a value; OneFlow's collectives become such
     casts. With `strategy=greedy` other arguments are broadcast and signatures are chosen in program order, as in
     OneFlow by default; `strategy=auto` finds the cheapest signatures of the whole function, including the layouts of
-    arguments and results. The cost model has the parameters `bandwidth` (GB/s that a device receives), `latency`
-    (microseconds of a collective), `compute` (giga multiply-adds per second) and `memory` (gigabytes of a device for
-    all tensors, 0 for no limit); `time-limit` is the solver's limit in seconds for a function. `explain` prints
+    arguments and results. The cost model has the parameters `bandwidth` (GB/s that a device receives) and `latency`
+    (microseconds of a collective), by default those of the `interconnect` (`ethernet`, `infiniband`, `pcie` or
+    `nvlink`), `compute` (giga multiply-adds per second) and `memory` (gigabytes of a device for all tensors, 0 for no
+    limit); `time-limit` is the solver's limit in seconds for a function. `explain` prints
     candidates, costs and choices on standard error; `view` names an HTML file for a drawing of the choices.
 
     The module attribute `oneflow.placements` names parts of the mesh, each with a separate mesh. The attribute
@@ -66,9 +68,10 @@ class InferSbp(Pass):
     mesh: tuple[str, ...] = ()
     explain: bool = False
     view: str = ""
-    bandwidth: float = 10.0
-    latency: float = 10.0
-    compute: float = 1000.0
+    interconnect: str = ""
+    bandwidth: float | None = None
+    latency: float | None = None
+    compute: float = Machine.compute
     memory: float = 0.0
     time_limit: float = 60.0
 
@@ -83,7 +86,7 @@ class InferSbp(Pass):
         self._check_numbers()
         self._write_mesh(module.operation)
         submeshes = read_submeshes(module.operation)
-        machine = Machine(self.bandwidth, self.latency, self.compute, self.memory)
+        machine = self._machine()
         costs = [Costs(s.mesh, machine, Boxing(s.mesh)) for s in submeshes.values()]
         structure = Structure.of(module.operation)
         operations = {f.name: f.op for f in structure.functions.values()}
@@ -106,6 +109,16 @@ class InferSbp(Pass):
         if self.view:
             self._draw(drawings)
 
+    def _machine(self) -> Machine:
+        """The machine of the cost model."""
+        try:
+            links = interconnect_named(self.interconnect) if self.interconnect else interconnect()
+        except ValueError as error:
+            raise PassError(f"option interconnect: {error}") from None
+        bandwidth = links.bandwidth if self.bandwidth is None else self.bandwidth
+        latency = links.latency if self.latency is None else self.latency
+        return Machine(bandwidth, latency, self.compute, self.memory)
+
     def _watch(
         self, drawings: list[Drawing], reader: GraphReader, costs: Costs
     ) -> Callable[[Function, Graph, Choice], None]:
@@ -122,7 +135,7 @@ class InferSbp(Pass):
         """Checks the numbers of the cost model."""
         for name in (*RATES, *AMOUNTS):
             value, wanted = getattr(self, name), "above 0" if name in RATES else "of 0 or more"
-            if not (value > 0 or (name in AMOUNTS and value == 0)):
+            if value is not None and not (value > 0 or (name in AMOUNTS and value == 0)):
                 raise PassError(f"option {name.replace('_', '-')}: expected a number {wanted}, got {value}")
 
     def _explain(self, drawing: Drawing) -> None:

@@ -16,6 +16,7 @@ from oneflow.passes.sbp import annotations as notes
 from oneflow.passes.sbp.boxing import Boxing, Step
 from oneflow.passes.sbp.collectives import JOINED
 from oneflow.passes.sbp.graph import operations_in, width_of
+from oneflow.passes.sbp.interconnects import interconnect
 from oneflow.passes.sbp.layouts import Layouts
 from oneflow.passes.sbp.submeshes import crosses, read_submeshes
 from oneflow.passes.structure import Function, Structure, operands_of
@@ -40,13 +41,13 @@ class JoinBoxing(Pass):
         %4 = "oneflow.sgd_update"(%w, %3, %rate) {..}
 
     Reductions move to where the last of their operands is computed, so that the reductions overlap with later work. A
-    bucket is one collective of several tensors of at most `bytes` on a rank together, or of one larger tensor: the
-    first of many gradients are reduced while the last are computed. Logical shapes decide, so that all ranks join the
-    same casts.
+    bucket is one collective of several tensors of at most `bytes` on a rank together (by default as many as the
+    interconnect has), or of one larger tensor: the first of many gradients are reduced while the last are computed.
+    Logical shapes decide, so that all ranks join the same casts.
     """
 
     name: ClassVar[str] = "oneflow-join-boxing"
-    bytes: int = 32 << 20
+    bytes: int | None = None
 
     def run(self, module: ir.Module, registry: Registry) -> None:
         """Moves and marks casts.
@@ -54,15 +55,16 @@ class JoinBoxing(Pass):
         Raises:
             PassError: the program is not annotated and boxed, or the option is below 0.
         """
-        if self.bytes < 0:
-            raise PassError(f"option bytes: expected 0 or more, got {self.bytes}")
+        most = interconnect().joined_bytes if self.bytes is None else self.bytes
+        if most < 0:
+            raise PassError(f"option bytes: expected 0 or more, got {most}")
         submeshes, structure = read_submeshes(module.operation), Structure.of(module.operation)
         boxing = {name: Boxing(s.mesh) for name, s in submeshes.items()}
         operations = {f.name: f.op for f in structure.functions.values()}
         for function in structure.functions.values():
             if not function.is_declaration:
                 reader = _Reader(function, boxing, Layouts(submeshes, registry, operations))
-                _Joiner(reader.casts, self.bytes).run(function)
+                _Joiner(reader.casts, most).run(function)
 
 
 @dataclass(frozen=True)

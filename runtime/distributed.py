@@ -20,10 +20,12 @@ from oneflow.dialect.nd_sbp import Mesh, NdSbp, broadcast, devices, group, local
 from oneflow.dialect.record import REGISTRY, Registry
 from oneflow.dialect.tensor_desc import TensorDesc, from_mlir
 from oneflow.lowering.linalg.checks import location_text
+from oneflow.lowering.targets.choice import gpu_target
 from oneflow.passes.inline import functions_of, keep_entry
 from oneflow.passes.pipeline import Pipeline
 from oneflow.passes.sbp import annotations as notes
 from oneflow.passes.sbp.collectives import collective_text, collectives_of
+from oneflow.passes.sbp.interconnects import NVLINK
 from oneflow.passes.sbp.submeshes import Submesh, Submeshes, placements_of, read_submeshes
 from oneflow.passes.to_physical import physical
 from oneflow.runtime.arguments import Parameter, as_array, bind
@@ -46,7 +48,7 @@ else:
     cuda = lazy("oneflow.runtime.cuda.executable")
 #: The passes from a program with some annotations to a program in which every operator has a layout.
 PASSES = (
-    "oneflow-infer-types,oneflow-canonicalize,cse,oneflow-infer-sbp{{strategy={strategy}}},oneflow-insert-boxing,"
+    "oneflow-infer-types,oneflow-canonicalize,cse,oneflow-infer-sbp{{{options}}},oneflow-insert-boxing,"
     "oneflow-join-boxing"
 )
 #: The pieces (shards) of one tensor, on the host or a GPU, by the mesh index of each rank that this process runs.
@@ -74,15 +76,22 @@ def world_of(size: int, ranks: Sequence[int] | None = None) -> World:
     return world
 
 
-def lay_out(module: ir.Module, strategy: str = "greedy", registry: Registry = REGISTRY) -> ir.Module:
+def lay_out(
+    module: ir.Module, strategy: str = "greedy", registry: Registry = REGISTRY, device: str = "cpu"
+) -> ir.Module:
     """A copy of a program with a mesh in which every operator has a layout and boxing is inserted.
+
+    Costs are those of the chosen interconnect, and on GPUs those of NVLink and of the tensor cores of the target.
 
     Raises:
         PassError: annotations are inconsistent, or shapes are not static.
     """
+    options = f"strategy={strategy}"
+    if device != "cpu":
+        options += f" interconnect={NVLINK.name} compute={gpu_target().tensor_fma_per_second / 1e9}"
     with module.context, ir.Location.unknown():
         copy = ir.Module.parse(module.operation.get_asm(enable_debug_info=True, assume_verified=True))
-        Pipeline.parse(f"builtin.module({PASSES.format(strategy=strategy)})", module.context).run(copy, registry)
+        Pipeline.parse(f"builtin.module({PASSES.format(options=options)})", module.context).run(copy, registry)
     return copy
 
 

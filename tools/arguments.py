@@ -11,7 +11,7 @@ from pathlib import Path
 
 from oneflow.dialect.deprecated import current_name
 from oneflow.dialect.record import suggestion
-from oneflow.lowering.targets.choice import gpu_target_named
+from oneflow.lowering.targets.choice import DEFAULT_GPU, gpu_target_named
 from oneflow.passes.base import PipelineError, parse_bool
 from oneflow.passes.registry import PASSES, PIPELINES, check_names
 from oneflow.passes.upstream import UPSTREAM
@@ -83,7 +83,12 @@ FLAGS = {
             "FOLDER",
             "write the kernels of the triton stage: source, PTX and machine code",
         ),
-        Flag("gpu-arch", "ARCH", "the GPU to choose and compile kernels for (default: sm_90)", check=_check_arch),
+        Flag(
+            "gpu-arch",
+            "ARCH",
+            f"the GPU to choose and compile kernels for (default: {DEFAULT_GPU})",
+            check=_check_arch,
+        ),
         Flag(
             "autotune",
             None,
@@ -113,7 +118,7 @@ FLAGS = {
         Flag("mlir-print-op-generic", None, "print operations in generic form"),
         Flag("mlir-print-debuginfo", None, "print locations"),
         Flag("reproducer-dir", "FOLDER", "where the program before a failing pass is written", check=_check_folder),
-        Flag("list-targets", None, "list the processors that programs can be compiled for and exit"),
+        Flag("list-targets", None, "list the CPUs and GPUs that programs can be compiled for and exit"),
         Flag("show-dialects", None, "list the dialects and exit"),
         Flag("list-passes", None, "list the passes and exit"),
         Flag("list-ops", None, "list the operators and exit"),

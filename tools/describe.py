@@ -6,7 +6,9 @@ Everything is read from the registries.
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
 
 from oneflow.dialect import dtypes, meaning
 from oneflow.dialect._mlir import VERSION, ir
@@ -16,6 +18,8 @@ from oneflow.dialect.sbp import Factors
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.lowering.targets.choice import CPU_NAMES, cpu_target_named
 from oneflow.lowering.targets.cpu import CpuTarget
+from oneflow.lowering.targets.gpu import GPU_TARGETS, GpuTarget
+from oneflow.lowering.targets.instructions import TensorCoreShape
 from oneflow.passes.registry import PASSES, PIPELINES, pipeline_summary
 from oneflow.passes.upstream import UPSTREAM
 
@@ -36,18 +40,35 @@ def list_passes() -> str:
 
 
 def list_targets() -> str:
-    """The facts of every target."""
-    return "\n\n".join(map(_show_target, map(cpu_target_named, CPU_NAMES)))
+    """The facts of every CPU and GPU, and the parameters that follow from the facts."""
+    cpus = (_show_target(name, t, vars(t.kernels)) for name, t in ((n, cpu_target_named(n)) for n in CPU_NAMES))
+    gpus = (_show_target(name, t, {**vars(t.kernels), "model": t.model}) for name, t in GPU_TARGETS.items())
+    return "\n\n".join([*cpus, *gpus])
 
 
-def _show_target(target: CpuTarget) -> str:
-    facts = {name: value for name, value in vars(target).items() if name not in ("name", "kernels")}
-    features = textwrap.wrap(", ".join(facts.pop("llvm_features")), 92, subsequent_indent=" " * 22)
-    facts |= {
-        f"{kind}.{name}": value for kind, sizes in vars(target.kernels).items() for name, value in vars(sizes).items()
+def _show_target(title: str, target: CpuTarget | GpuTarget, parameters: Mapping[str, Any]) -> str:
+    """The fields of a target and of the records of its parameters, without tables of tiles."""
+    rows = {f.name: getattr(target, f.name) for f in fields(target) if f.name not in ("name", "fitted", "overrides")}
+    rows |= {
+        f"{record}.{name}": value
+        for record, values in parameters.items()
+        for name, value in vars(values).items()
+        if isinstance(value, int | float | tuple)
     }
-    rows = [f"    {name}: {value}" for name, value in facts.items()]
-    return "\n".join([f"{target.name}:", *rows, "    llvm_features: " + "\n".join(features)])
+    lines = [
+        textwrap.fill(f"{name}: {_show_value(value)}", 116, initial_indent=" " * 4, subsequent_indent=" " * 8)
+        for name, value in rows.items()
+    ]
+    return "\n".join([f"{title}:", *lines])
+
+
+def _show_value(value: object) -> str:
+    """A fact as text: names of instructions and features side by side, records by their fields."""
+    if isinstance(value, TensorCoreShape):
+        return value.instruction
+    if is_dataclass(value):
+        return ", ".join(f"{name} {number:g}" for name, number in vars(value).items())
+    return ", ".join(map(_show_value, value)) if isinstance(value, tuple) else str(value)
 
 
 def list_operators(registry: Registry) -> str:

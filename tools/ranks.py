@@ -120,7 +120,7 @@ def prepare(
         WorldError: ranks have other programs.
     """
     world = _world(mesh, simulate)
-    return compile_distributed(lay_out(module, strategy), entry, world, device=device)
+    return compile_distributed(lay_out(module, strategy, device=device), entry, world, device=device)
 
 
 def _world(mesh: Mesh, simulate: bool) -> World:

@@ -102,7 +102,7 @@ class GlobalProgram:
         placement = placements.home
         if placement.type != HOST:
             write_compile_options(traced.module)
-        boxed = distributed.lay_out(traced.module, strategy)
+        boxed = distributed.lay_out(traced.module, strategy, device=placement.type)
         ranks = placement.world, placement.members
         return cls(placements, distributed.compile_distributed(boxed, traced.entry, *ranks, device=placement.type))
 

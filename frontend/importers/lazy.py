@@ -21,19 +21,20 @@ def _member(module: str, name: str, package: str) -> Any:
     return getattr(importlib.import_module(f"oneflow.frontend.importers.{module}"), name)
 
 
-def from_onnx(model: Any, *, device: Any = None) -> Any:
+def from_onnx(model: Any, *, device: Any = None, max_programs: int = 64) -> Any:
     """The program of an ONNX model: a module that is called with the model's inputs, by position or by name.
 
     Args:
         model: the path of a model, whose constants may be in files next to it; its bytes; or a `ModelProto`.
         device: where the program runs; see `flow.compile`.
+        max_programs: how many programs are kept for different values of inputs that decide shapes or branches.
 
     Raises:
         ImportError: the package `onnx` is not installed.
         OneFlowError: the model is malformed, or uses unsupported features; the message names the node and its
             operator.
     """
-    return _member("onnx.program", "from_onnx", "onnx")(model, device=device)
+    return _member("onnx.program", "from_onnx", "onnx")(model, device=device, max_programs=max_programs)
 
 
 def to_onnx(fn: Any, *arguments: Any, path: Any = None) -> Any:

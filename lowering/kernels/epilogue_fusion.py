@@ -13,18 +13,18 @@ from oneflow.lowering.kernels.nodes import Node, Use
 from oneflow.passes.walk import is_used_once
 
 
-def is_epilogue(nodes: list[Node], products: list[Node], outer: set[int], limit: int, sms: int) -> bool:
+def is_epilogue(nodes: list[Node], products: list[Node], outer: set[int], limit: int, on_gpu: bool) -> bool:
     """Whether the nodes that are no product should be the epilogue of `products`, which are among the `nodes`.
 
     Several products are one kernel where each accumulates onto the one before. The epilogue has exactly the parallel
     loops of the product, which are among the `outer` loops of the kernel. `limit` bounds the cost of the epilogue: 1
-    for each tensor of the product's size that is read, 2 for each result but one. `sms` is the number of SMs of a
-    GPU, 0 for a CPU.
+    for each tensor of the product's size that is read, 2 for each result but one. With `on_gpu` an epilogue does not
+    access tensors of the product's size with strides.
     """
     if any(not _accumulates_onto(other, one) for one, other in itertools.pairwise(products)):
         return False
     others = [n for n in nodes if n not in products]
-    if sms and _is_strided(products[0], others):
+    if on_gpu and _is_strided(products[0], others):
         return False
     loops = products[0].loops & outer
     return _cost(nodes, others) <= limit and all(not n.nonunit_reductions and n.loops == loops for n in others)

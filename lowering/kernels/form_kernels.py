@@ -23,7 +23,8 @@ from oneflow.lowering.kernels.outline import Outliner
 from oneflow.lowering.kernels.reshapes import RESHAPES, read_through
 from oneflow.lowering.linalg.emit import BARRIER
 from oneflow.lowering.linalg.legality import check_legal
-from oneflow.lowering.targets.choice import gpu_target
+from oneflow.lowering.targets.choice import cpu_target, gpu_target
+from oneflow.lowering.targets.gpu import GpuTarget
 from oneflow.passes.base import Pass
 from oneflow.passes.inline import functions_of, inline_calls
 from oneflow.passes.registry import register_pass
@@ -47,9 +48,9 @@ class FormKernels(Pass):
     """Outlines groups of linalg operations that become one loop nest each.
 
     With `siblings`, independent reductions of the same tensors are one loop nest too. An epilogue that costs more
-    than `epilogue` (see `epilogue_fusion`) is a kernel of its own. With `gpu`, column reductions are fused only where
-    every SM of the target has columns, and numbers that follow from full reductions are in the kernel of these
-    reductions.
+    than the target allows (see `epilogue_fusion`) is a kernel of its own. With `gpu`, the target is the GPU: column
+    reductions are fused only where every SM has columns, and numbers that follow from full reductions are in the
+    kernel of these reductions.
 
     %0 = linalg.generic ..        ->   func.func private @main_kernel_0(%x, %out) {oneflow.kernel = "pointwise"}
     return %0                          %e = tensor.empty() ; %0 = call @main_kernel_0(%x, %e)
@@ -58,7 +59,6 @@ class FormKernels(Pass):
     name: ClassVar[str] = "oneflow-form-kernels"
     fuse: bool = True
     siblings: bool = False
-    epilogue: int = 64
     gpu: bool = False
 
     def run(self, module: ir.Module, registry: Registry) -> None:
@@ -199,12 +199,12 @@ def _form(entry: func.FuncOp, outliner: Outliner, chosen: FormKernels) -> None:
     """Forms the kernels of one entry."""
     block = entry.regions[0].blocks[0]
     graph = Graph([o.operation for o in block.operations], outliner.hasher)
-    sms = gpu_target().sms if chosen.gpu else 0
-    nodes = _read_nodes(graph, find_any_node if sms else find_node)
+    gpu = gpu_target() if chosen.gpu else None
+    nodes = _read_nodes(graph, find_any_node if gpu else find_node)
     order_after_readers(entry.operation, graph)
     # Single-element results come last: a group of them could be a producer and a consumer of one row kernel.
     order = sorted(nodes, key=lambda n: (_has_single_element_results(nodes[n]), n))
-    merge_with_producers(graph, order, lambda members: should_fuse([nodes[m] for m in members], chosen.epilogue, sms))
+    merge_with_producers(graph, order, lambda members: should_fuse([nodes[m] for m in members], gpu))
     if chosen.siblings:
         _merge_sibling_reductions(graph, nodes)
     _merge_insertions(graph)
@@ -284,24 +284,24 @@ def _stays_in_entry(op: ir.Operation) -> bool:
     return op.name in ENTRY_OPERATIONS or op.name.partition(".")[0] in ("arith", "math", "index")
 
 
-def should_fuse(nodes: list[Node], epilogue: int = 64, sms: int = 0) -> bool:
+def should_fuse(nodes: list[Node], gpu: GpuTarget | None = None) -> bool:
     """Whether nodes should become one kernel; `analyse` determines whether fusion is possible.
 
-    `epilogue` bounds the cost of the epilogue of a product (see `epilogue_fusion`). `sms` is the number of SMs of a
-    GPU, 0 for a CPU.
+    `gpu` is the target, None for the CPU that programs are compiled for.
     """
     contractions = [n for n in nodes if is_contraction(n)]
     structure = analyse(nodes)
     if structure is None:
         return False
     if contractions:
-        return is_epilogue(nodes, contractions, set(structure.outer), epilogue, sms)
+        limit = gpu.model.max_epilogue_cost if gpu else cpu_target().kernels.contractions.max_epilogue_cost
+        return is_epilogue(nodes, contractions, set(structure.outer), limit, gpu is not None)
     if not structure.inner:
         return True
     if not structure.outer:
         # On a GPU one program computes a full reduction; on a CPU `split_for_threads` has split it.
-        return sms > 0 and not structure.rowwise
-    enough_steps = _fills_sms(structure, sms) if sms else _fills_threads(structure)
+        return gpu is not None and not structure.rowwise
+    enough_steps = _fills_sms(structure, gpu) if gpu else _fills_threads(structure)
     return _is_vectorizable(structure) and enough_steps
 
 
@@ -350,7 +350,7 @@ def _fills_threads(structure: Structure) -> bool:
     return _steps(structure, structure.outer) >= 16 or all(len(n.loops) <= 2 for n in structure.nodes)
 
 
-def _fills_sms(structure: Structure, sms: int) -> bool:
+def _fills_sms(structure: Structure, gpu: GpuTarget) -> bool:
     """Whether a kernel has programs for every SM, or is small.
 
     A column reduction needs columns for every SM. Element-wise operations on few long rows, which the numbers of the
@@ -359,7 +359,7 @@ def _fills_sms(structure: Structure, sms: int) -> bool:
     if not structure.rowwise:
         return True
     steps, swept = _steps(structure, structure.outer), _steps(structure, structure.inner)
-    limits = gpu_target().kernels.reductions
+    sms, limits = gpu.sms, gpu.kernels.reductions
     if _rows_are_innermost(structure):
         reduces = any(n.nonunit_reductions for n in structure.nodes)
         is_enough = reduces or 2 * steps >= sms or swept <= limits.max_fused_row

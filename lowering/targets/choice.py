@@ -26,6 +26,7 @@ T = TypeVar("T")
 #: The environment variable that names the CPU target.
 VARIABLE = "ONEFLOW_TARGET"
 CPU_NAMES = ("native", *CPU_TARGETS)
+#: The GPU of programs that are compiled without a GPU.
 DEFAULT_GPU = "sm_90"
 _chosen_cpu: ContextVar[CpuTarget | None] = ContextVar("cpu_target", default=None)
 _chosen_gpu: ContextVar[GpuTarget | None] = ContextVar("gpu_target", default=None)
@@ -59,7 +60,7 @@ def gpu_target_named(arch: str, sms: int | None = None) -> GpuTarget:
     if name not in GPU_TARGETS:
         known = ", ".join(GPU_TARGETS)
         raise TargetError(f"expected one of the architectures {known}, got {arch!r}{suggestion(arch, GPU_TARGETS)}")
-    return GPU_TARGETS[name] if sms is None else replace(GPU_TARGETS[name], sms=sms)
+    return GPU_TARGETS[name] if sms is None else GPU_TARGETS[name].with_sms(sms)
 
 
 def cpu_target() -> CpuTarget:
@@ -80,6 +81,15 @@ def cpu_target() -> CpuTarget:
 def gpu_target() -> GpuTarget:
     """The GPU target that kernels are compiled for."""
     return _chosen_gpu.get() or GPU_TARGETS[DEFAULT_GPU]
+
+
+def gpu_target_on(device: GpuTarget) -> GpuTarget:
+    """The target for programs on a device: that of the device, with the overrides of the chosen target, and with its
+    fitted values where it is of the same architecture.
+    """
+    chosen = gpu_target()
+    fitted = chosen.fitted if chosen.arch == device.arch else device.fitted
+    return replace(device, fitted=fitted, overrides=chosen.overrides)
 
 
 def using_cpu(target: CpuTarget) -> AbstractContextManager[None]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import functools
+from dataclasses import dataclass, field
 
-from oneflow.lowering.targets.cpu_parameters import FITTED_KERNELS, CpuKernelParameters
+from oneflow.lowering.targets.cpu_derivation import derive_kernels
+from oneflow.lowering.targets.cpu_parameters import CpuKernelParameters
+from oneflow.lowering.targets.fitted import Fitted, with_fitted
 
 
 @dataclass(frozen=True)
@@ -19,6 +22,8 @@ class CpuTarget:
         vector_bits: width of the widest vector register that arithmetic uses.
         vector_registers: number of these registers.
         fma_ports: number of fused multiply-adds (multiplications without FMA) that begin in one cycle.
+        fma_latency: cycles from the begin of such an instruction to its result.
+        issue_width: number of scalar instructions that begin in one cycle.
         l1_bytes, l2_bytes, l3_bytes: sizes of the data caches; the L3 cache is shared between cores.
         cores: number of cores that share the L3 cache.
         has_fma: whether there are fused multiply-add instructions.
@@ -28,7 +33,10 @@ class CpuTarget:
         has_vnni: whether there are dot-product instructions on 8-bit integers.
         has_amx: whether there are matrix registers.
         cache_line_bytes, page_bytes: sizes of a cache line and of a page of memory.
-        kernels: fitted sizes of kernels.
+        tlb_entries: number of pages in the first-level translation look-aside buffer (TLB) of data.
+        dram_bytes_per_cycle: bytes that one core reads from DRAM in one cycle.
+        wake_cycles: cycles until a waiting thread of the pool runs.
+        fitted: measured parameters, which replace those that follow from the facts above.
     """
 
     name: str
@@ -48,20 +56,37 @@ class CpuTarget:
     has_bf16: bool = False
     has_vnni: bool = False
     has_amx: bool = False
+    fma_latency: int = 4
+    issue_width: int = 4
     cache_line_bytes: int = 64
     page_bytes: int = 4096
-    kernels: CpuKernelParameters = FITTED_KERNELS
+    tlb_entries: int = 64
+    dram_bytes_per_cycle: int = 8
+    wake_cycles: int = 3125
+    fitted: Fitted = field(default_factory=dict, hash=False)
 
     @property
     def vector_bytes(self) -> int:
         """The width of a vector register in bytes."""
         return self.vector_bits // 8
 
+    @functools.cached_property
+    def kernels(self) -> CpuKernelParameters:
+        """The sizes of kernels."""
+        return with_fitted(derive_kernels(self), self.fitted)
+
 
 _V2 = ("cx16", "popcnt", "sse4.2", "ssse3")
 _V3 = (*_V2, "avx2", "bmi2", "f16c", "fma", "lzcnt", "movbe")
 _V4 = (*_V3, "avx512bw", "avx512cd", "avx512dq", "avx512f", "avx512vl")
 _L1, _L3, _CORES = 32 << 10, 8 << 20, 4
+
+#: The parameters that `benchmarks/fit_targets.py` measured on processors with AVX-512, where they differ from those
+#: that follow from the facts of the target.
+_V4_FITTED: Fitted = {
+    "loops": {"min_parallel_steps": 4, "max_transposed_elements": 1 << 14},
+    "contractions": {"max_tile_rows": 14, "step_rows": 240},
+}
 
 #: The targets by name. Sizes of caches are those of the first processors of each level.
 CPU_TARGETS = {
@@ -73,19 +98,21 @@ CPU_TARGETS = {
         ),
         CpuTarget(
             "x86-64-v3", "x86_64", "x86-64-v3", _V3, vector_bits=256, vector_registers=16, fma_ports=2,
-            l1_bytes=_L1, l2_bytes=256 << 10, l3_bytes=_L3, cores=_CORES, has_fma=True, has_f16=True,
+            l1_bytes=_L1, l2_bytes=256 << 10, l3_bytes=_L3, cores=_CORES, has_fma=True, has_f16=True, fma_latency=5,
         ),
         CpuTarget(
             "x86-64-v4", "x86_64", "x86-64-v4", _V4, vector_bits=512, vector_registers=32, fma_ports=2,
             l1_bytes=_L1, l2_bytes=2 << 20, l3_bytes=_L3, cores=_CORES, has_fma=True, has_masks=True, has_f16=True,
+            fitted=_V4_FITTED,
         ),
         CpuTarget(
             "aarch64-neon", "aarch64", "generic", ("neon",), vector_bits=128, vector_registers=32, fma_ports=2,
-            l1_bytes=_L1, l2_bytes=512 << 10, l3_bytes=_L3, cores=_CORES, has_fma=True, has_f16=True,
+            l1_bytes=_L1, l2_bytes=512 << 10, l3_bytes=_L3, cores=_CORES, has_fma=True, has_f16=True, tlb_entries=48,
         ),
         CpuTarget(
             "aarch64-sve", "aarch64", "generic", ("neon", "sve"), vector_bits=128, vector_registers=32, fma_ports=2,
             l1_bytes=_L1, l2_bytes=1 << 20, l3_bytes=_L3, cores=_CORES, has_fma=True, has_masks=True, has_f16=True,
+            tlb_entries=48,
         ),
     )
 }  # fmt: skip

@@ -1,4 +1,7 @@
-"""Sizes of kernels that are fitted to processors, and their values for x86-64 processors with AVX-512."""
+"""Sizes of kernels that depend on a processor: records by the kind of kernel.
+
+`cpu_derivation` computes the values of a target from the facts of the target.
+"""
 
 from __future__ import annotations
 
@@ -64,6 +67,7 @@ class ContractionParameters:
             another page of memory.
         max_dot_rows, max_dot_columns: most rows and columns of a tile of dot products.
         dot_step_columns: columns of one parallel step of dot products.
+        max_epilogue_cost: largest cost of an epilogue in the kernel of a product, see `epilogue_fusion`.
     """
 
     max_tile_rows: int
@@ -76,6 +80,7 @@ class ContractionParameters:
     max_dot_rows: int
     max_dot_columns: int
     dot_step_columns: int
+    max_epilogue_cost: int
 
 
 @dataclass(frozen=True)
@@ -113,48 +118,3 @@ class CpuKernelParameters:
     loops: LoopParameters
     contractions: ContractionParameters
     splits: SplitParameters
-
-
-#: The parameters fitted on processors with AVX-512.
-FITTED_KERNELS = CpuKernelParameters(
-    LoopParameters(
-        parallel_operations=100_000,
-        chunk_steps=8192,
-        scalar_chunk_steps=1024,
-        min_parallel_steps=4,
-        l2_bytes_per_element=16,
-        column_piece_bytes=1024,
-        min_long_sum=64,
-        max_idle_lanes=8,
-        short_row=8,
-        copy_chunk=16384,
-        short_run=256,
-        tile_rows=64,
-        tile_columns=1024,
-        max_transposed_elements=1 << 14,
-        min_transposed_uses=64,
-    ),
-    ContractionParameters(
-        max_tile_rows=14,
-        step_rows=240,
-        steps_per_core=4,
-        max_few_rows=16,
-        few_rows_slice=8,
-        max_row_groups=4,
-        min_piece_bytes=1024,
-        max_dot_rows=8,
-        max_dot_columns=4,
-        dot_step_columns=32,
-    ),
-    SplitParameters(
-        max_parts=16,
-        min_part_operations=1 << 15,
-        min_product_depth=512,
-        enough_columns=4096,
-        enough_products=1 << 16,
-        enough_narrow_products=4096,
-        narrow=8,
-        min_lanes=8,
-        min_reordered_depth=64,
-    ),
-)

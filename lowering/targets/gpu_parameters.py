@@ -1,7 +1,7 @@
-"""Sizes of kernels that are fitted to a GPU: records by the kind of kernel, and the values of the H100 and H200.
+"""Sizes of kernels that depend on a GPU: records by the kind of kernel.
 
-The cost model of matrix products (`gpu.MatmulModel`) ranks candidates by predicted times. The records here hold the
-sizes of all other kernels and the limits of fusion.
+The cost model of matrix products (`matmul_model`) ranks candidates by predicted times. The records here hold the
+sizes of all other kernels and the limits of fusion; `gpu_derivation` computes them from the facts of a GPU.
 """
 
 from __future__ import annotations
@@ -20,6 +20,11 @@ class BlockParameters:
         max_reduced_row: longest row kept in registers for a reduction alone.
         pointwise: block of a kernel without reductions.
         chunk: block of one step of a loop over blocks.
+        chunk_warps: warps of a program that loops over chunks.
+        sequential: block of a reduction whose elements are combined in order.
+        division_block: elements of the smallest block that is divided by one divisor for several elements of a
+            thread: in smaller blocks some threads have fewer elements, and its registers leave an SM fewer programs.
+        max_warps: most warps of a program whose elements are independent.
         scatter: block of positions of a scatter.
         elements_per_thread: elements of a thread in kernels without reductions.
         row_bytes_per_thread: bytes of a row for each thread; twice as many in long rows.
@@ -46,6 +51,10 @@ class BlockParameters:
     max_reduced_row: int
     pointwise: int
     chunk: int
+    chunk_warps: int
+    sequential: int
+    division_block: int
+    max_warps: int
     scatter: int
     elements_per_thread: int
     row_bytes_per_thread: int
@@ -129,12 +138,16 @@ class SharedRowParameters:
 
 @dataclass(frozen=True)
 class AttentionBlocks:
-    """Queries and keys of a block of the plain forward kernel, its warps, and its pipeline stages."""
+    """Queries and keys of a block of a plain kernel, its warps, and its pipeline stages."""
 
     queries: int
     keys: int
     warps: int
     stages: int
+
+    def shared_bytes(self, width: int) -> int:
+        """The shared memory of a forward kernel for 16-bit heads of `width` elements, a power of two."""
+        return 2 * width * (self.queries + 2 * self.stages * self.keys)
 
 
 @dataclass(frozen=True)
@@ -182,24 +195,32 @@ class AttentionParameters:
     """Configurations of the attention kernels. Tables are keyed by the width of a block of heads.
 
     Attributes:
-        narrow: plain forward kernel for heads of at most 128 elements.
+        max_width: elements of the widest heads.
+        max_narrow_width: elements of the widest heads whose kernels are called narrow here.
+        narrow: plain forward kernel for such heads.
         wide: for wider heads, where two programs share an SM.
         wide_tall: for wider heads where blocks of more queries fill all SMs, since 64 queries take less time to
             multiply than their keys and values to load.
-        forward: warp-specialized forward kernels.
+        narrow_gradients, wide_gradients: plain backward kernels, whose blocks have as many queries as keys.
+        forward: warp-specialized forward kernels; empty where there are none.
         causal_short: the same for causal attention of the narrowest heads over at most `max_causal_short` queries:
             smaller tiles mask less.
         max_causal_short: see `causal_short`.
         query_buffers: shared-memory buffers of query blocks.
-        key_gradients, query_gradients: warp-specialized backward kernels, by the side whose rows are stationary.
+        key_gradients, query_gradients: warp-specialized backward kernels, by the side whose rows are stationary;
+            empty where there are none.
         gradient_groups: consumer warp groups of a program of these.
         gradient_registers, gradient_average_registers: registers of a thread of a consumer warp group of these, and
             of a program's threads on average.
     """
 
+    max_width: int
+    max_narrow_width: int
     narrow: AttentionBlocks
     wide: AttentionBlocks
     wide_tall: AttentionBlocks
+    narrow_gradients: AttentionBlocks
+    wide_gradients: AttentionBlocks
     forward: Mapping[int, WarpSpecializedAttention]
     causal_short: WarpSpecializedAttention
     max_causal_short: int
@@ -283,89 +304,3 @@ class KernelParameters:
     attention: AttentionParameters
     norm_gradients: NormGradientParameters
     launches: LaunchParameters
-
-
-#: The parameters fitted on an H100 and an H200.
-HOPPER_KERNELS = KernelParameters(
-    BlockParameters(
-        max_row=32768,
-        max_reduced_row=8192,
-        pointwise=1024,
-        chunk=4096,
-        scatter=256,
-        elements_per_thread=8,
-        row_bytes_per_thread=64,
-        strided=2048,
-        strided_columns=64,
-        min_strided_columns=16,
-        strided_warps=4,
-        strided_programs_per_sm=4,
-        max_unrolled=16,
-        min_unrolled=128,
-        max_window=128,
-        max_window_stride=4,
-        window_bytes=4,
-        min_plane=256,
-        planes=(1024, 512, 256),
-        transpose=4096,
-        max_transpose_side=64,
-        streamed_l2_caches=1.28,
-        group_rows=8,
-    ),
-    ReductionParameters(
-        rows=SplitLimits(programs_per_sm=1, min_depth=16384, min_part=4096),
-        columns=SplitLimits(programs_per_sm=2, min_depth=1024, min_part=64),
-        max_programs_per_sm=8,
-        columns_per_program=64,
-        min_split_elements=1 << 17,
-        max_fused_row=16384,
-        min_fused_columns_per_sm=64,
-        max_small_elements=1 << 16,
-    ),
-    SharedRowParameters(min_row=16385, block=8192, warps=8, min_programs_per_sm=2, max_registers=128, max_unrolled=4),
-    AttentionParameters(
-        narrow=AttentionBlocks(64, 64, 4, 3),
-        wide=AttentionBlocks(64, 32, 4, 2),
-        wide_tall=AttentionBlocks(128, 64, 8, 2),
-        forward={
-            64: WarpSpecializedAttention(3, 128, 2, 160, 128, True, 1.0),
-            128: WarpSpecializedAttention(2, 128, 2, 240, 168, False, 0.96),
-        },
-        causal_short=WarpSpecializedAttention(2, 128, 2, 240, 168, True, 2.0),
-        max_causal_short=2048,
-        query_buffers=2,
-        key_gradients={
-            64: WarpSpecializedAttentionGradient(64, 3, 2, True),
-            128: WarpSpecializedAttentionGradient(64, 3, 1, False),
-        },
-        query_gradients={
-            64: WarpSpecializedAttentionGradient(128, 3, 2, False),
-            128: WarpSpecializedAttentionGradient(64, 3, 2, False),
-        },
-        gradient_groups=2,
-        gradient_registers=240,
-        gradient_average_registers=168,
-    ),
-    NormGradientParameters(
-        max_row=8192,
-        min_rows=256,
-        elements_per_thread=16,
-        warps_per_sm=16,
-        elements_per_warp=256,
-        stages=3,
-        sole_program_stages=4,
-    ),
-    LaunchParameters(
-        max_parameters=480,
-        grouped={
-            "pointwise": (GroupedCallLimits(2, 480), GroupedCallLimits(8, 80), GroupedCallLimits(18, 40)),
-            "row": (GroupedCallLimits(2, 480),),
-        },
-        max_fused_entry_calls=64,
-        max_fused_programs_per_sm=2,
-        max_total_programs_per_sm=4,
-        max_fused_l2_share=0.08,
-        max_fused_warps=4,
-        no_reuse_l2_share=0.16,
-    ),
-)

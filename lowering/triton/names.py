@@ -8,8 +8,6 @@ SOURCE, PLAN = "oneflow.triton", "oneflow.plan"
 HOST = "oneflow.host"
 #: The attribute with the candidates of a kernel.
 TUNING_CANDIDATES = "oneflow.tuning_candidates"
-#: Which operations may be the epilogue of a product: the option `epilogue` of `oneflow-form-kernels`.
-EPILOGUE = 2
 
 
 def identifier(name: str) -> str:

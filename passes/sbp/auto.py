@@ -69,20 +69,24 @@ class _Program:
         return solution
 
 
-def choose_cheapest(graph: Graph, costs: Costs, greedy: Choice, seconds: float) -> dict[Node, NdSignature] | None:
+def choose_cheapest(
+    graph: Graph, costs: Costs, greedy: Choice, seconds: float, min_seconds: float = MIN_COST_SECONDS
+) -> dict[Node, NdSignature] | None:
     """The cheapest signatures for a graph; None where no choice fits in memory.
 
     Args:
         graph: the nodes with their candidates.
         costs: the cost model.
         greedy: a choice to fall back to: the result is never worse.
-        seconds: how long the solver may search; then the best choice so far is taken. Costs of transfers are computed
-            for at most as long, or `MIN_COST_SECONDS` seconds; where that does not do, the greedy choice is taken.
+        seconds: how long the solver may search; then the best choice so far is taken. Costs of
+            transfers are computed for at most as long, or `min_seconds`; where that does not do, the greedy choice
+            is taken.
+        min_seconds: the least time for computing the costs that elimination needs.
     """
     start = dict(greedy) if costs.fits(graph, greedy) else None
     if not graph.nodes:
         return start
-    costs.until = time.process_time() + max(seconds, MIN_COST_SECONDS)
+    costs.until = time.process_time() + max(seconds, min_seconds)
     try:
         solution = _solved(graph, costs, seconds)
         if solution is None or not costs.fits(graph, solution):

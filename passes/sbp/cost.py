@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from oneflow.dialect.nd_sbp import Mesh, NdSbp, NdSignature, devices
 from oneflow.passes.sbp.boxing import SEND_RECV, WAITS, Boxing
 from oneflow.passes.sbp.graph import Graph, Node, Tensor
+from oneflow.passes.sbp.interconnects import ETHERNET
 from oneflow.passes.sbp.placement_transfer import PlacementTransfer
 
 Choice = Mapping[Node, NdSignature]
@@ -32,8 +33,8 @@ class Machine:
     per second, `memory` in gigabytes (0: no limit).
     """
 
-    bandwidth: float = 10.0
-    latency: float = 10.0
+    bandwidth: float = ETHERNET.bandwidth
+    latency: float = ETHERNET.latency
     compute: float = 1000.0
     memory: float = 0.0
 

@@ -184,7 +184,7 @@ class NcclTransport(Transport):
         """A copy on the device, of one block or of rows that are contiguous on both sides."""
         if not source.size:
             return
-        size, rows, rest = _rows(target, source)
+        size, rows, rest = copy_axes(target, source)
         for place in itertools.product(*(range(n) for n, *_ in rest)):
             to = _address(target) + sum(i * pitch for i, (_, pitch, _) in zip(place, rest, strict=True))
             of = _address(source) + sum(i * pitch for i, (*_, pitch) in zip(place, rest, strict=True))
@@ -325,9 +325,10 @@ def _cut(array: Array, counts: Sequence[int]) -> list[Array]:
 Axis = tuple[int, int, int]
 
 
-def _rows(target: Array, source: Array) -> tuple[int, Axis | None, list[Axis]]:
-    """A copy as a block of bytes, rows of blocks, and the remaining axes; axes that are dense on both sides are
-    merged.
+def copy_axes(target: Array, source: Array, max_pitch: int = MAX_PITCH) -> tuple[int, Axis | None, list[Axis]]:
+    """A copy as a block of bytes, rows of blocks of a pitch up to `max_pitch` bytes, and the remaining axes.
+
+    Axes that are dense on both sides are merged.
     """
     size, axes = source.itemsize, list[Axis]()
     for count, to, of in zip(source.shape[::-1], target.strides[::-1], source.strides[::-1], strict=True):
@@ -341,6 +342,6 @@ def _rows(target: Array, source: Array) -> tuple[int, Axis | None, list[Axis]]:
             size *= count
         else:
             axes.append((count, to, of))
-    if not axes or max(axes[0][1:]) > MAX_PITCH:
+    if not axes or max(axes[0][1:]) > max_pitch:
         return size, None, axes[::-1]
     return size, axes[0], axes[:0:-1]

@@ -24,19 +24,20 @@ from oneflow.runtime.cuda.steps import Kernel, LaunchStep
 
 #: The number of calls before the timing, and of timed calls.
 WARM_UP_RUNS, TIMED_RUNS = 2, 10
-#: The bytes written before each call to flush the caches, which hold other data when a program runs.
-FLUSHED_BYTES = 128 << 20
+#: The bytes written before each call, in L2 caches, to flush the cache, which holds other data when a program runs.
+FLUSHED_L2_CACHES = 2
 #: The kind of cache file that stores a choice.
 KIND = "choice"
 
 
-def microseconds(call: Callable[[], None], stream: Any) -> float:
+def microseconds(call: Callable[[], None], device: driver.Device, stream: Any) -> float:
     """The median time of a call on the device in microseconds, measured by events with flushed caches."""
-    flushed = driver.allocate(FLUSHED_BYTES, stream)
+    flushed_bytes = FLUSHED_L2_CACHES * device.target.l2_cache_bytes
+    flushed = driver.allocate(flushed_bytes, stream)
     begin, end = (driver.call("cuEventCreate", 0) for _ in range(2))
 
     def once() -> float:
-        driver.call("cuMemsetD8Async", flushed, 0, FLUSHED_BYTES, stream)
+        driver.call("cuMemsetD8Async", flushed, 0, flushed_bytes, stream)
         driver.call("cuEventRecord", begin, stream)
         call()
         driver.call("cuEventRecord", end, stream)
@@ -111,7 +112,7 @@ def _time(source: Source, launch: Launch, bases: Sequence[int], device: driver.D
         step = LaunchStep(command, Kernel(source, binary))
         step.set(bases)
         step.parameters.slots[count] = scratch
-        return microseconds(lambda: step.launch(stream), stream)
+        return microseconds(lambda: step.launch(stream), device, stream)
     except (CompileError, driver.CudaError):
         return float("inf")
     finally:

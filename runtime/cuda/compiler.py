@@ -14,7 +14,7 @@ import threading
 from dataclasses import dataclass
 from typing import Any
 
-from oneflow.lowering.targets.choice import gpu_target, gpu_target_named
+from oneflow.lowering.targets.choice import DEFAULT_GPU, gpu_target, gpu_target_named
 from oneflow.lowering.triton.codegen.prelude import preamble
 from oneflow.lowering.triton.names import identifier
 from oneflow.lowering.triton.source import GLUON, Parameter, Source
@@ -98,7 +98,7 @@ def load_function(source: Source) -> Any:
     return namespace[identifier(source.name)]
 
 
-def compile_source(source: Source, arch: str = "sm_90") -> Binary:
+def compile_source(source: Source, arch: str = DEFAULT_GPU) -> Binary:
     """Compiles a kernel for an architecture, with fewer pipeline stages if the kernel exceeds shared memory.
 
     Raises:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from oneflow.lowering.targets.choice import DEFAULT_GPU
 from oneflow.lowering.triton.launch.program import Program
 from oneflow.runtime.cuda.kernel_cache import compile_for_arch
 
 
-def dump_kernels(program: Program, folder: Path, arch: str = "sm_90") -> None:
+def dump_kernels(program: Program, folder: Path, arch: str = DEFAULT_GPU) -> None:
     """Writes `<entry>.plan.py`, and `<kernel>.py`, `.ptx` and `.cubin` of each kernel.
 
     Raises:

@@ -21,7 +21,7 @@ from oneflow.dialect._mlir import ir
 from oneflow.dialect.external import Launch
 from oneflow.dialect.record import REGISTRY, Registry
 from oneflow.dialect.tensor_desc import TensorDesc
-from oneflow.lowering.targets.choice import gpu_target, using_gpu
+from oneflow.lowering.targets.choice import gpu_target, gpu_target_on, using_gpu
 from oneflow.lowering.targets.gpu import GpuTarget
 from oneflow.lowering.triton.launch.program import Program, read_program
 from oneflow.runtime import cache
@@ -67,7 +67,7 @@ def compile_cuda(
     """
     options, device_handle = options or Options(), driver.device(device)
     inputs, outputs = signature_of(module, entry)
-    target = replace(device_handle.target, overrides=gpu_target().overrides)
+    target = gpu_target_on(device_handle.target)
     source = GpuProgramSource.of(module, entry, registry, gpu=target)
 
     def make() -> Program:

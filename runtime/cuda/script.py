@@ -265,7 +265,7 @@ class Recorder:
         return address
 
     def add(self, command: Command) -> None:
-        """Appends a command. The accesses of the command are noted now, since later temporaries may reuse the memory."""
+        """Appends a command, and notes its accesses now, since later temporaries may reuse the memory."""
         self.commands.append(command)
         self.accessed.append(accesses(command, self.extents))
 

@@ -1,7 +1,7 @@
 """Fixtures and hooks of all tests.
 
 Samples and helpers are importable by name. The random numbers of a test are independent of other tests. `change_gpu`
-changes the GPU that programs are compiled for.
+changes the GPU that programs are compiled for, `set_threads` the number of threads.
 """
 
 import gc
@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from oneflow.lowering.targets.choice import gpu_target, using_gpu
+from oneflow.runtime import native
 
 ROOT = Path(__file__).parent
 #: The folders of tests, which import helpers and each other by name. `samples` is a package.
@@ -56,17 +57,24 @@ def pytest_runtest_setup(item):
 def change_gpu():
     """A function that changes the GPU target until the end of the test.
 
-    `overrides` are fields of `MatmulOverrides`, `sms` is the number of SMs. Other arguments are changed fields of a
-    record in `KernelParameters`: `launches={"max_fused_entry_calls": 0}`.
+    `overrides` are fields of `MatmulOverrides`, `sms` is the number of SMs. Other arguments are rows of a fitted
+    table, by the record of parameters: `launches={"max_fused_entry_calls": 0}`.
     """
     with ExitStack() as stack:
 
         def change(overrides=(), sms=None, **parameters):
             target = gpu_target()
-            changed = {name: replace(getattr(target.kernels, name), **p) for name, p in parameters.items()}
+            fitted = {name: {**target.fitted.get(name, {}), **values} for name, values in parameters.items()}
             overridden = replace(target.overrides, **dict(overrides))
-            kernels = replace(target.kernels, **changed)
-            target = replace(target, sms=sms or target.sms, kernels=kernels, overrides=overridden)
-            stack.enter_context(using_gpu(target))
+            changed = replace(target, sms=sms or target.sms, fitted={**target.fitted, **fitted}, overrides=overridden)
+            stack.enter_context(using_gpu(changed))
 
         yield change
+
+
+@pytest.fixture
+def set_threads():
+    """A function that sets the number of threads until the end of the test."""
+    before = native.num_threads()
+    yield native.set_num_threads
+    native.set_num_threads(before)

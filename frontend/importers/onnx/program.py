@@ -35,21 +35,19 @@ from oneflow.frontend.importers.onnx.types import (
 from oneflow.frontend.nn.module import Module, Parameter
 from oneflow.frontend.tracing.trace import trace
 
-#: The most programs for several values of inputs that are kept.
-MAX_PROGRAMS = 64
 
-
-def from_onnx(model: Any, *, device: Any = None) -> OnnxProgram:
+def from_onnx(model: Any, *, device: Any = None, max_programs: int = 64) -> OnnxProgram:
     """The program of an ONNX model.
 
     Args:
         model: the path of a model, whose constants may be in files next to it; its bytes; or a `ModelProto`.
         device: where the program runs; see `flow.compile`.
+        max_programs: the most programs for several values of inputs that are kept.
 
     Raises:
         OnnxError: the model is malformed, or uses what is not supported; the node and its operator are named.
     """
-    program = OnnxProgram(read_model(model), device)
+    program = OnnxProgram(read_model(model), device, max_programs)
     return program if device is None else program.to(device)
 
 
@@ -64,7 +62,7 @@ class OnnxProgram(Module):
     the program by value. A model in which computed values decide shapes runs operator by operator.
     """
 
-    def __init__(self, model: Model, device: Any = None) -> None:
+    def __init__(self, model: Model, device: Any = None, max_programs: int = 64) -> None:
         super().__init__()
         graph = _with_constants(model.graph)
         object.__setattr__(self, "model", Model(graph, model.functions, model.opsets))
@@ -73,6 +71,7 @@ class OnnxProgram(Module):
         for name, array in parameters.items():
             self.register_parameter(name, Parameter(np.require(array, requirements="W"), requires_grad=False))
         object.__setattr__(self, "_device", device)
+        object.__setattr__(self, "_max_programs", max(max_programs, 1))
         object.__setattr__(self, "_known", frozenset[str]())
         object.__setattr__(self, "_runs_eagerly", False)
         object.__setattr__(self, "_compiled", dict[Any, CompiledFunction]())
@@ -148,7 +147,7 @@ class OnnxProgram(Module):
             fixed = {k: _fixed(v) for k, v in feeds.items() if k not in plain}
             key = tuple(plain), tuple((k, _value_key(v)) for k, v in fixed.items())
             if key not in self._compiled:
-                if len(self._compiled) == MAX_PROGRAMS:
+                if len(self._compiled) == self._max_programs:
                     del self._compiled[next(iter(self._compiled))]
                 self._compiled[key] = self._compile(tuple(plain), fixed)
             try:

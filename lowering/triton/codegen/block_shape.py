@@ -8,6 +8,7 @@ from enum import Enum, auto
 
 from oneflow.lowering.kernels.nodes import Structure
 from oneflow.lowering.targets.choice import gpu_target
+from oneflow.lowering.targets.instructions import MAX_WARPS, WARP
 from oneflow.lowering.triton.codegen.kernel import Kernel, bytes_of
 from oneflow.lowering.triton.codegen.tile import LinearForm
 from oneflow.lowering.triton.symbolic_sizes import Size, power_of_two, product
@@ -79,7 +80,7 @@ def choose_block_shape(kernel: Kernel, structure: Structure, sizes: Mapping[int,
             per_thread = max(limits.window_bytes // element_bytes(kernel), 1)
         return BlockShape(block, 1, RowMode.SEQUENTIAL, warps_for(block // per_thread), unrolled)
     if not associative:
-        block = min(128, outer_block)
+        block = min(limits.sequential, outer_block)
         return BlockShape(block, 1, RowMode.SEQUENTIAL, warps_for(block // 16))
     row = power_of_two(inner) if inner is not None else limits.chunk
     if strided:
@@ -90,9 +91,10 @@ def choose_block_shape(kernel: Kernel, structure: Structure, sizes: Mapping[int,
         block = max(1, min(outer_block, limits.pointwise // row))
         row_bytes = block * row * width
         threads = row_bytes // limits.row_bytes_per_thread
-        warps = max(warps_for(threads), min(32, threads // 64))
+        warps = max(warps_for(threads), min(MAX_WARPS, threads // (2 * WARP)))
         return BlockShape(block, row, RowMode.WHOLE_ROW, warps)
-    return BlockShape(1, 2 * limits.chunk if structure.rowwise else limits.chunk, RowMode.CHUNKED, 8)
+    chunk = 2 * limits.chunk if structure.rowwise else limits.chunk
+    return BlockShape(1, chunk, RowMode.CHUNKED, limits.chunk_warps)
 
 
 def _strided_shape(outer: int | None, outer_block: int, row: int, is_static: bool) -> BlockShape:
@@ -209,5 +211,5 @@ def plane_loops(
 
 
 def warps_for(threads: int) -> int:
-    """The number of warps for a number of threads, at most 16."""
-    return max(1, min(16, power_of_two(threads // 32 or 1)))
+    """The number of warps for a number of threads."""
+    return max(1, min(gpu_target().kernels.blocks.max_warps, power_of_two(threads // WARP or 1)))

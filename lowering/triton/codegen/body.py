@@ -17,6 +17,7 @@ from oneflow.dialect import dtypes
 from oneflow.dialect._mlir import ir
 from oneflow.lowering.kernels.access import affine_text
 from oneflow.lowering.kernels.nodes import Unsupported
+from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.triton.codegen.kernel import FLOAT8, Kernel, triton_type
 from oneflow.lowering.triton.codegen.prelude import LIBDEVICE
 from oneflow.lowering.triton.codegen.tile import Offset, Tile, constant_text
@@ -70,9 +71,6 @@ FAST_MATH: dict[str, Template] = {
 }  # fmt: skip
 #: Approximations with an error below 2^-11, for kernels whose floats are all bf16.
 FASTEST_MATH: dict[str, Template] = {"math.tanh": Call("approximate_tanh", "{0}")}
-#: Elements of the smallest block that is divided by `share`, which divides several elements of a thread at once: in
-#: smaller blocks some threads have fewer elements, and its registers leave an SM fewer programs.
-DIVISION_BLOCK = 16384
 #: Operations on operands as unsigned integers.
 UNSIGNED = {
     "arith.divui": "{0} // {1}", "arith.remui": "{0} % {1}", "arith.shrui": "{0} >> {1}",
@@ -290,7 +288,7 @@ class BodyEmitter:
         if dividend.element != "f32":
             return self._format("{0} / {1}", args, dividend.element)
         elements = math.prod(a.block for a in self.tile.block_axes if a.name in dividend.axes)
-        is_shared = dividend.axes > divisor.axes and elements >= DIVISION_BLOCK
+        is_shared = dividend.axes > divisor.axes and elements >= gpu_target().kernels.blocks.division_block
         return self._format(Call("divide_by_shared", "{0}, {1}") if is_shared else self.division, args, "f32")
 
     def _square_root(self, op: ir.Operation, args: list[Value]) -> Value:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from oneflow.lowering.targets.instructions import TMA
 from oneflow.lowering.triton.codegen.kernel import Tensor, bytes_of
 from oneflow.lowering.triton.codegen.tile import Axis, LinearForm, Tile
 from oneflow.lowering.triton.source import TensorDescriptor
@@ -20,8 +21,6 @@ from oneflow.lowering.triton.symbolic_sizes import Size, product
 
 #: The variable of the position along the depth of a product, which has 32 bits.
 DEPTH_POSITION = "k_at"
-#: Bytes that strides are multiples of, the longest side of a block, and the most dimensions.
-ALIGNMENT, MAX_BLOCK_SIDE, MAX_RANK = 16, 256, 5
 
 
 @dataclass(frozen=True)
@@ -64,7 +63,7 @@ def describe_dimensions(tile: Tile, tensor: Tensor, form: LinearForm, axes: Sequ
     merged = _merge_scalars(sorted(dimensions, key=lambda d: -d.stride))
     ordered = sorted(merged, key=lambda d: not d.axis.scalar)
     missing = {n for n in form.loops if tile.sizes[n] != Size.of(1)} - {n for d in dimensions for n in d.loops}
-    if missing or not 2 <= len(ordered) <= MAX_RANK:
+    if missing or not 2 <= len(ordered) <= TMA.max_rank:
         return None
     return ordered if _is_supported(ordered, tensor) else None
 
@@ -90,9 +89,9 @@ def _has_parts(dimension: Dimension, scalar: Dimension) -> bool:
 def _is_supported(dimensions: Sequence[Dimension], tensor: Tensor) -> bool:
     width = bytes_of(tensor.element)
     *outer, last = dimensions
-    ends_in_block = last.stride == 1 and not last.axis.scalar and last.axis.block * width >= ALIGNMENT
-    aligned = all(d.stride * width % ALIGNMENT == 0 for d in outer)
-    small = all(d.axis.block <= MAX_BLOCK_SIDE and d.size < 2**31 for d in dimensions)
+    ends_in_block = last.stride == 1 and not last.axis.scalar and last.axis.block * width >= TMA.alignment_bytes
+    aligned = all(d.stride * width % TMA.alignment_bytes == 0 for d in outer)
+    small = all(d.axis.block <= TMA.max_block_side and d.size < 2**31 for d in dimensions)
     return ends_in_block and aligned and small
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from oneflow.dialect._mlir import ir
 from oneflow.lowering.kernels.nodes import Node, Structure, Use
 from oneflow.lowering.targets.choice import gpu_target
+from oneflow.lowering.targets.instructions import WARP
 from oneflow.lowering.triton.codegen.block_shape import (
     BlockShape,
     RowMode,
@@ -111,7 +112,7 @@ class LoopNest:
             return
         rest = [n for n in self.structure.outer if n not in window_loops]
         count = -(-(product(self.sizes[n] for n in window_loops).static or 0) // block)
-        threads = 32 * self.blocks.warps * block // self.blocks.outer
+        threads = WARP * self.blocks.warps * block // self.blocks.outer
         self.blocks = replace(self.blocks, outer=block, warps=warps_for(threads))
         self.columns = [
             Axis("b", rest, 1, f"{program_id(self.kernel)} // {count}", scalar=True),

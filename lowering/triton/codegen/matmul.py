@@ -58,9 +58,6 @@ from oneflow.lowering.triton.symbolic_sizes import Size, TileCount, product
 FLOATS = frozenset({"f16", "bf16", "f32", *FLOAT8})
 DEPTH_AXES = frozenset({"ka", "kb", "k"})
 TILE_AXES = frozenset({"b", "m", "n"})
-#: The steps of the depth that are summed in the precision of tensor cores, below that of f32, before these sums are
-#: added in f32.
-IMPRECISE_DEPTH = 128
 #: The size that the cost model takes for a loop of dynamic size.
 DEFAULT_LOOP_SIZE = 1024
 #: The axes of each operand of a product.
@@ -343,11 +340,12 @@ class MatmulEmitter:
 
     @property
     def _dot_options(self) -> str:
-        """The precision of a step: of f32 operands, and of sums of 8-bit products, which tensor cores keep in fewer
-        bits than f32 has for at most `IMPRECISE_DEPTH`.
+        """The precision of a step: of f32 operands, and of sums of 8-bit products, which some tensor cores keep in
+        fewer bits than f32 has.
         """
-        if self.contraction.multiplies_float8:
-            return f"max_num_imprecise_acc={min(self.config.depth, IMPRECISE_DEPTH)}"
+        imprecise = gpu_target().tensor_core_shapes[0].float8_depth
+        if self.contraction.multiplies_float8 and imprecise:
+            return f"max_num_imprecise_acc={min(self.config.depth, imprecise)}"
         return f'input_precision="{self.contraction.precision}"'
 
     def _term_operands(self) -> Iterator[str]:

@@ -20,12 +20,12 @@ from oneflow.dialect.record import Registry
 from oneflow.dialect.scalar import Expr
 from oneflow.dialect.tensor_desc import from_mlir
 from oneflow.lowering.linalg.external import is_external
-from oneflow.lowering.linalg.generic import evaluate
+from oneflow.lowering.linalg.operand_maps import evaluate
 from oneflow.lowering.linalg.sizes import static_size
+from oneflow.lowering.targets.instructions import TMA
 
-#: Kinds of nodes of affine positions, and the bytes that strides of vectors and descriptors are multiples of.
+#: Kinds of nodes of affine positions.
 AFFINE = frozenset("const index add sub neg mul".split())
-ALIGNMENT = 16
 
 
 @dataclass(frozen=True)
@@ -91,8 +91,13 @@ class View:
         """Whether rows of elements of `width` bytes are contiguous, aligned vectors, as descriptors require."""
         *outer, last = zip(self.shape, self.strides, strict=True)
         strides = [stride for size, stride in outer if size > 1]
-        aligned = all(n > 0 and n * width % ALIGNMENT == 0 for n in strides)
-        return aligned and last[1] == 1 and last[0] * width % ALIGNMENT == 0 and self.first * width % ALIGNMENT == 0
+        aligned = all(n > 0 and n * width % TMA.alignment_bytes == 0 for n in strides)
+        return (
+            aligned
+            and last[1] == 1
+            and last[0] * width % TMA.alignment_bytes == 0
+            and self.first * width % TMA.alignment_bytes == 0
+        )
 
     def is_leading_row(self, kept: Sequence[int]) -> bool:
         """Whether the elements along the dimensions `kept` are the first elements of the tensor, contiguous."""

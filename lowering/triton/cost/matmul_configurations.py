@@ -4,7 +4,7 @@
 
 `choose_split_k` decides whether the depth of a product is split (split-K). The model counts waves of tiles over the
 SMs of the target. A step of a tile takes as long as arithmetic, loads and the exposed load latency; pipeline stages
-and the epilogue share the shared memory of an SM. The tiles and the parameters are those of `targets.gpu`. `python
+and the epilogue share the shared memory of an SM. The tiles and the parameters are those of the target. `python
 benchmarks/gpu.py --groups matmul` measures their accuracy, and `benchmarks/gpu_autotune.py` the loss of the choice.
 """
 
@@ -17,7 +17,9 @@ from dataclasses import dataclass, field, replace
 
 from oneflow.lowering.kernels.reduction_split import divisors
 from oneflow.lowering.targets.choice import gpu_target
-from oneflow.lowering.targets.gpu import GpuTarget, MatmulModel, MatmulTile
+from oneflow.lowering.targets.gpu import GpuTarget
+from oneflow.lowering.targets.instructions import MAX_THREAD_REGISTERS, WARP
+from oneflow.lowering.targets.matmul_model import MatmulModel, MatmulTile
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,10 @@ class Config(MatmulTile):
     def has_tma_epilogue(self, product: Product) -> bool:
         """Whether shared memory holds the blocks of the epilogue for descriptors, and all stages that overlap it."""
         stages = self.stages * self.stage_bytes(product) if self.persistent else 0
-        return self.tma and stages + self.epilogue_slice_bytes(product.epilogue_bytes) <= _shared_bytes(product)
+        return (
+            self.tma
+            and stages + self.epilogue_slice_bytes(product.epilogue_bytes) <= product.target.usable_shared_bytes
+        )
 
     def fit_stages(self, product: Product) -> Config:
         """The configuration with as many stages as shared memory holds together with an epilogue slice."""
@@ -83,18 +88,13 @@ class Config(MatmulTile):
             return self
         is_tma = self.has_tma_epilogue(product)
         epilogue = self.epilogue_slice_bytes(product.epilogue_bytes if is_tma else product.widest_epilogue_bytes)
-        left = _shared_bytes(product) - epilogue
+        left = product.target.usable_shared_bytes - epilogue
         return replace(self, stages=min(self.stages, left // self.stage_bytes(product)))
 
 
 def configs_of(tiles: Iterable[MatmulTile]) -> list[Config]:
     """The configurations for tiles of a target."""
     return [Config(**vars(tile)) for tile in tiles]
-
-
-def _shared_bytes(product: Product) -> int:
-    """The shared memory that a program can use."""
-    return product.target.block_shared_bytes - product.target.reserved_shared_bytes
 
 
 def candidate_configs(product: Product) -> list[Config]:
@@ -130,7 +130,8 @@ def _for_element_width(configs: Iterable[Config], product: Product) -> list[Conf
 
 def _in_shared_memory(configs: Iterable[Config], product: Product) -> list[Config]:
     """Configurations with as many stages as shared memory holds; those that hold fewer than two are left out."""
-    fitted = [replace(c, stages=min(c.stages, _shared_bytes(product) // c.stage_bytes(product))) for c in configs]
+    most = product.target.usable_shared_bytes
+    fitted = [replace(c, stages=min(c.stages, most // c.stage_bytes(product))) for c in configs]
     return [c for c in fitted if c.stages > 1]
 
 
@@ -146,7 +147,8 @@ def warp_specialized_config(product: Product) -> Config | None:
 def hopper_config(product: Product) -> Config | None:
     """The best warp-specialized configuration; None where another kernel is expected to be as fast."""
     tiles = product.target.model.tiles
-    if not product.tma_readable or product.batch != 1 or product.element_bytes == 1:
+    readable = product.tma_readable and product.batch == 1 and product.element_bytes != 1
+    if not readable or not tiles.warp_specialized:
         return None
     best = min(
         (c.fit_stages(product) for c in _for_element_width(configs_of(tiles.warp_specialized), product)),
@@ -158,9 +160,11 @@ def hopper_config(product: Product) -> Config | None:
 @functools.cache
 def hopper_f32_config(product: Product) -> Config | None:
     """The best warp-specialized configuration of an exact f32 product; None where the plain kernel is as fast."""
-    if product.element_bytes != 4 or product.precision != "ieee" or product.batch != 1 or product.gathered:
+    tiles = product.target.model.tiles.warp_specialized_f32
+    exact = product.element_bytes == 4 and product.precision == "ieee"
+    if not exact or product.batch != 1 or product.gathered or not tiles:
         return None
-    best = min(configs_of(product.target.model.tiles.warp_specialized_f32), key=lambda c: microseconds(c, product))
+    best = min(configs_of(tiles), key=lambda c: microseconds(c, product))
     return best if microseconds(best, product) < microseconds(ranked_configs(product)[0], product) else None
 
 
@@ -212,7 +216,8 @@ def _resident_programs(config: Config, product: Product) -> int:
     epilogue = config.epilogue_slice_bytes(product.epilogue_bytes) if config.tma else 0
     memory = max(config.stages * config.stage_bytes(product), epilogue)
     accumulators = config.rows * config.columns * (config.depth if config.per_lane_accumulators else 1)
-    registers = min(accumulators // (32 * config.warps) + target.model.other_registers, 255) * 32 * config.warps
+    threads = WARP * config.warps
+    registers = threads * min(accumulators // threads + target.model.other_registers, MAX_THREAD_REGISTERS)
     by_memory = target.sm_shared_bytes // (memory + target.reserved_shared_bytes)
     return max(1, min(by_memory, target.sm_registers // registers))
 

@@ -48,7 +48,6 @@ from oneflow.lowering.triton.cost.matmul_configurations import (
     operand_reuse,
 )
 from oneflow.lowering.triton.fusion.collapse_loops import collapse_reduction_loops
-from oneflow.lowering.triton.names import EPILOGUE
 from oneflow.lowering.triton.templates.hopper_matmul import hopper_form
 from oneflow.passes.base import Pass
 from oneflow.passes.inline import clone_with
@@ -189,7 +188,7 @@ def _product_parts(node: Node, first: int | None) -> tuple[int | None, int]:
 def _has_warp_specialized_form(node: Node) -> bool:
     """Whether the kernel of a product and its epilogue has a warp-specialized form."""
     nodes = [node]
-    while (after := _only_user(nodes[-1])) is not None and should_fuse([*nodes, after], EPILOGUE, gpu_target().sms):
+    while (after := _only_user(nodes[-1])) is not None and should_fuse([*nodes, after], gpu_target()):
         nodes.append(after)
     with temporary_kernel([n.op for n in nodes], "contraction") as function, contextlib.suppress(Unsupported):
         kernel = Kernel.read(function)

@@ -15,6 +15,7 @@ from dataclasses import replace
 from oneflow.dialect.record import Call
 from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.targets.gpu_parameters import AttentionBlocks
+from oneflow.lowering.targets.instructions import VECTOR_BYTES
 from oneflow.lowering.triton.codegen.views import View
 from oneflow.lowering.triton.source import PROGRAM_NUMBER, Source
 from oneflow.lowering.triton.symbolic_sizes import Size, power_of_two
@@ -37,18 +38,17 @@ from oneflow.lowering.triton.templates.outline_templates import (
     is_half,
     register_template,
 )
-from oneflow.lowering.triton.templates.warp_specialization import HOPPER
+from oneflow.lowering.triton.templates.warp_specialization import target_form
 
-#: The narrowest and the widest heads.
-MIN_WIDTH, MAX_WIDTH = 8, 256
-#: The queries, and the keys, of a block of the backward kernels.
-BLOCK = 64
+#: The elements of the narrowest heads: a vector.
+MIN_WIDTH = VECTOR_BYTES // 2
 
 
 def _fits(call: Call) -> bool:
     """Whether the kernels take a call: 16-bit floats, widths that are whole vectors, no empty tensor."""
     (_, _, length, width), (_, _, size, out) = call.query.shape, call.value.shape
-    fits = all(n is not None and n % 8 == 0 and MIN_WIDTH <= n <= MAX_WIDTH for n in (width, out))
+    widest = gpu_target().kernels.attention.max_width
+    fits = all(n is not None and n % MIN_WIDTH == 0 and MIN_WIDTH <= n <= widest for n in (width, out))
     return is_half(call.query) and fits and 0 not in (length, size, *call.query.shape[:2])
 
 
@@ -116,18 +116,19 @@ def _forward_blocks(instance: TemplateInstance) -> AttentionBlocks:
     """The blocks of the forward kernel."""
     width, target = _max_width(instance), gpu_target()
     candidates = target.kernels.attention
-    if width <= 128:
+    if width <= candidates.max_narrow_width:
         return candidates.narrow
     tall = candidates.wide_tall
     batch, heads, length, _ = (size.static or 0 for size in instance.tensors["query"].shape)
     is_filling = batch * heads * (length // tall.queries) >= target.sms
-    shared = _shared_bytes(tall, width) + target.reserved_shared_bytes
-    return tall if is_filling and shared <= target.block_shared_bytes else candidates.wide
+    fits = tall.shared_bytes(power_of_two(width)) <= target.usable_shared_bytes
+    return tall if is_filling and fits else candidates.wide
 
 
-def _shared_bytes(blocks: AttentionBlocks, width: int) -> int:
-    """The shared memory of blocks of heads of `width`."""
-    return 2 * power_of_two(width) * (blocks.queries + 2 * blocks.stages * blocks.keys)
+def _gradient_blocks(width: int) -> AttentionBlocks:
+    """The blocks of the backward kernels for heads of `width`."""
+    candidates = gpu_target().kernels.attention
+    return candidates.narrow_gradients if width <= candidates.max_narrow_width else candidates.wide_gradients
 
 
 def _forward(instance: TemplateInstance) -> Source:
@@ -184,7 +185,7 @@ def _forward(instance: TemplateInstance) -> Source:
 
 def _with_hopper_form(plain: Source, special: Source | None) -> Source:
     """A kernel with its form for Hopper, where there is one."""
-    return replace(plain, specializations={HOPPER: special}) if special else plain
+    return replace(plain, specializations=target_form(special))
 
 
 def _max_width(instance: TemplateInstance) -> int:
@@ -194,7 +195,8 @@ def _max_width(instance: TemplateInstance) -> int:
 
 def _key_gradients(instance: TemplateInstance) -> Source:
     """The backward kernel of keys and values: their gradients, summed over the query heads that share them."""
-    shape, warps = _shape(instance, BLOCK, BLOCK), 4 if _max_width(instance) <= 128 else 8
+    config = _gradient_blocks(_max_width(instance))
+    shape = _shape(instance, config.queries, config.keys)
     writer, s = AttentionWriter(instance, shape), shape
     writer.load_seed()
     share, (width, out) = s.heads_per_key, (max(16, power_of_two(n)) for n in (s.width, s.value_width))
@@ -248,7 +250,7 @@ def _key_gradients(instance: TemplateInstance) -> Source:
     for name, value in (("dkey", f"(dkey * {writer.scale / LOG2E})"), ("dvalue", "dvalue")):
         writer.add(writer.store(name, "key_head", f"block_index * {s.key_block}", value, s.key_block))
         writer.add_partial_sums(name, "key_head", f"columns < {writer.key_length}", value)
-    plain = writer.finish(s.key_length, s.key_block, s.key_heads, warps, 2)
+    plain = writer.finish(s.key_length, s.key_block, s.key_heads, config.warps, config.stages)
     return _with_hopper_form(plain, gradients(instance, s, KEY_SIDE))
 
 
@@ -268,7 +270,8 @@ def _query_bounds(writer: AttentionWriter) -> list[tuple[str, str, bool]]:
 
 def _query_gradients(instance: TemplateInstance) -> Source:
     """The backward kernel of queries."""
-    shape, warps = _shape(instance, BLOCK, BLOCK), 4 if _max_width(instance) <= 128 else 8
+    config = _gradient_blocks(_max_width(instance))
+    shape = _shape(instance, config.queries, config.keys)
     writer, s = AttentionWriter(instance, shape), shape
     writer.load_seed()
     width = max(16, power_of_two(s.width))
@@ -304,7 +307,7 @@ def _query_gradients(instance: TemplateInstance) -> Source:
     gradient = f"(acc * {writer.scale / LOG2E})"
     writer.add(writer.store("dquery", "head", f"block_index * {s.query_block}", gradient, s.query_block))
     writer.add_partial_sums("dquery", "head", f"rows < {writer.query_length}", gradient)
-    plain = writer.finish(s.query_length, s.query_block, s.heads, warps, 2)
+    plain = writer.finish(s.query_length, s.query_block, s.heads, config.warps, config.stages)
     return _with_hopper_form(plain, gradients(instance, s, QUERY_SIDE))
 
 
@@ -321,10 +324,14 @@ SIZES = {
 }
 FORWARD = (TemplateKernel("", ("out", "logsumexp"), _forward),)
 register_template("attention", Template(_fits, FORWARD, VIEWS, sizes=SIZES))
-#: Partial sums of gradients over batch and positions, one for each block: the gradients of biases.
-SUMS = dict.fromkeys(
-    ("dquery", "dkey", "dvalue"), PartialSums((1, 3), lambda shape: shape[0] * -(-shape[2] // BLOCK))
-)
+
+
+def _sum_count(shape: Sequence[int]) -> int:
+    """The partial sums of a gradient over batch and positions, one for each block: the gradient of a bias."""
+    return shape[0] * -(-shape[2] // _gradient_blocks(shape[3]).keys)
+
+
+SUMS = dict.fromkeys(("dquery", "dkey", "dvalue"), PartialSums((1, 3), _sum_count))
 BACKWARD = (
     TemplateKernel("key", ("dkey", "dvalue"), _key_gradients),
     TemplateKernel("query", ("dquery",), _query_gradients),

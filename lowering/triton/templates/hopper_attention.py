@@ -8,11 +8,12 @@ the producer loads the next block of queries meanwhile. With `causal` a light bl
 from __future__ import annotations
 
 from oneflow.lowering.targets.choice import gpu_target
+from oneflow.lowering.targets.instructions import WGMMA
 from oneflow.lowering.triton.source import Source
 from oneflow.lowering.triton.templates.attention_writer import LOG2E, AttentionShape
 from oneflow.lowering.triton.templates.outline_templates import TemplateInstance
 from oneflow.lowering.triton.templates.persistent_attention import PersistentAttention, block_width, descriptor_lines
-from oneflow.lowering.triton.templates.warp_specialization import WARP_GROUP_ROWS, warp_specialize
+from oneflow.lowering.triton.templates.warp_specialization import warp_specialize
 
 ATTENTION_SOURCE = """
 
@@ -171,7 +172,7 @@ def forward(instance: TemplateInstance, shape: AttentionShape) -> Source | None:
         return None
     kernel = _Forward(instance, shape, width)
     is_large = kernel.tiles >= kernel.config.min_tiles_per_sm * gpu_target().sms
-    return kernel.source() if is_large and kernel.query_length >= 2 * WARP_GROUP_ROWS else None
+    return kernel.source() if is_large and kernel.query_length >= 2 * WGMMA.rows else None
 
 
 class _Forward(PersistentAttention):
@@ -183,14 +184,14 @@ class _Forward(PersistentAttention):
         is_causal, narrowest = bool(instance.attributes["causal"]), min(self.parameters.forward)
         is_short = is_causal and width == narrowest and length <= self.parameters.max_causal_short
         self.config = self.parameters.causal_short if is_short else self.parameters.forward[width]
-        super().__init__(instance, shape, shape.heads, length, WARP_GROUP_ROWS * self.config.consumer_groups)
+        super().__init__(instance, shape, shape.heads, length, WGMMA.rows * self.config.consumer_groups)
 
     def source(self) -> Source:
         """The source."""
         config, groups = self.config, self.config.consumer_groups
         streamed = [(name, config.key_block, config.stages) for name in ("key", "value")]
         queries = self.parameters.query_buffers * groups
-        blocks = [("query", WARP_GROUP_ROWS, queries), *streamed, ("out", WARP_GROUP_ROWS, groups)]
+        blocks = [("query", WGMMA.rows, queries), *streamed, ("out", WGMMA.rows, groups)]
         tensors = self.instance.tensors
         descriptors = [line for name, *block in blocks for line in descriptor_lines(tensors[name], name, *block)]
         lines = [*descriptors, *self._barriers(), *self._sizes(), *self._start()]

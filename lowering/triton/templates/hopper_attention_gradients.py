@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.targets.gpu_parameters import WarpSpecializedAttentionGradient
+from oneflow.lowering.targets.instructions import WGMMA
 from oneflow.lowering.triton.codegen.kernel import TYPES
 from oneflow.lowering.triton.source import Source, TensorDescriptor
 from oneflow.lowering.triton.templates.attention_writer import LOG2E, AttentionShape
@@ -27,7 +28,7 @@ from oneflow.lowering.triton.templates.persistent_attention import (
     descriptor_lines,
     padded_width,
 )
-from oneflow.lowering.triton.templates.warp_specialization import WARP_GROUP_ROWS, warp_specialize
+from oneflow.lowering.triton.templates.warp_specialization import warp_specialize
 
 #: The layout of a product's accumulators, by its columns.
 ACCUMULATOR_LAYOUT = "gl.NVMMADistributedLayout([3, 0], [4, 1], [16, {}, 16])"
@@ -396,7 +397,7 @@ def gradients(instance: TemplateInstance, shape: AttentionShape, side: Side) -> 
     # Statistics that are not copied by TMA take registers.
     spills = kernel.by_key and not (kernel.copies_statistics or kernel.config.in_registers)
     shortest = min(kernel.query_length, kernel.key_length)
-    is_small = kernel.tiles < 2 * gpu_target().sms or shortest < kernel.groups * WARP_GROUP_ROWS
+    is_small = kernel.tiles < 2 * gpu_target().sms or shortest < kernel.groups * WGMMA.rows
     return None if has_unused_keys or spills or is_small else kernel.source()
 
 
@@ -414,7 +415,7 @@ class _Gradients(PersistentAttention):
         self.parameters, self.config = gpu_target().kernels.attention, _configurations(side)[width]
         self.groups = self.parameters.gradient_groups
         heads, rows = (shape.key_heads, shape.key_length) if self.by_key else (shape.heads, shape.query_length)
-        super().__init__(instance, shape, heads, rows.static or 0, self.groups * WARP_GROUP_ROWS)
+        super().__init__(instance, shape, heads, rows.static or 0, self.groups * WGMMA.rows)
 
     @property
     def copies_statistics(self) -> bool:
@@ -435,8 +436,8 @@ class _Gradients(PersistentAttention):
         yield from {
             "BY_KEY": self.by_key, "TMA_STATISTICS": self.copies_statistics,
             "CAUSAL": self.causal, "PAIRED": self.paired, "IN_REGISTERS": self.config.in_registers,
-            "HAS_MASK": self.causal or streamed % step != 0, "PING_PONG": step > WARP_GROUP_ROWS and not self.causal,
-            "GROUPS": self.groups, "ROWS": WARP_GROUP_ROWS,
+            "HAS_MASK": self.causal or streamed % step != 0, "PING_PONG": step > WGMMA.rows and not self.causal,
+            "GROUPS": self.groups, "ROWS": WGMMA.rows,
             "STATIONARY_STAGES": self.config.stationary_buffers, "STEP": step,
             "STAGES": self.config.stages, "LENGTH": self.query_length, "SIZE": self.key_length,
             "BLOCKS": self.blocks, "WORK_ITEMS": self.work_items, "ITERATIONS": self.iterations,
@@ -463,11 +464,11 @@ class _Gradients(PersistentAttention):
         tensors, config = self.instance.tensors, self.config
         for name in self.side.stationary:
             buffers = config.stationary_buffers * self.groups
-            yield from descriptor_lines(tensors[name], name, WARP_GROUP_ROWS, buffers)
+            yield from descriptor_lines(tensors[name], name, WGMMA.rows, buffers)
         for name in self.side.streamed:
             yield from descriptor_lines(tensors[name], name, config.step, config.stages)
         for name in self.side.results:
-            yield from descriptor_lines(tensors[name], name, WARP_GROUP_ROWS, self.groups if self.by_key else 0)
+            yield from descriptor_lines(tensors[name], name, WGMMA.rows, self.groups if self.by_key else 0)
         for name in STATISTICS if self.copies_statistics else ():
             yield from self._statistics(name)
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 from oneflow.lowering.kernels.nodes import Node, Use
 from oneflow.lowering.targets.choice import gpu_target
+from oneflow.lowering.targets.instructions import WARP, WGMMA
 from oneflow.lowering.triton.codegen.descriptors import Descriptor
 from oneflow.lowering.triton.codegen.emission import origins, tile_count, write_tile_order
 from oneflow.lowering.triton.codegen.kernel import TYPES, bytes_of
@@ -25,18 +26,11 @@ from oneflow.lowering.triton.source import GLUON, Function, Source, TensorDescri
 from oneflow.lowering.triton.symbolic_sizes import TileCount
 from oneflow.lowering.triton.templates.warp_specialization import (
     BARRIERS,
-    HOPPER,
     IMPORTS,
-    WARP_GROUP_ROWS,
+    target_form,
     warp_specialize,
 )
 
-#: Columns that the epilogue stores at a time; the shared memory of these columns is double-buffered.
-EPILOGUE_COLUMNS = 64
-#: The most columns of one accumulator: more do not fit in the registers of a warp group.
-MAX_ACCUMULATOR_COLUMNS = 128
-#: Registers of a thread on average, besides half of its accumulators': the producer has few.
-OTHER_REGISTERS = 64
 #: Threads of a warp along rows and columns.
 WARP_SHAPE = (4, 8)
 
@@ -80,17 +74,18 @@ class HopperMatmulEmitter(MatmulEmitter):
 
     def _partition_tile(self) -> None:
         """Sets the rows of a consumer warp group, the columns of its accumulators, and those of epilogue slices."""
-        self.groups_per_tile = 1 if self.config.ping_pong else self.config.rows // WARP_GROUP_ROWS
+        self.groups_per_tile = 1 if self.config.ping_pong else self.config.rows // WGMMA.rows
         self.groups = 2 if self.config.ping_pong else self.groups_per_tile
-        self.rows = self.config.rows if self.config.ping_pong else WARP_GROUP_ROWS
+        self.rows = self.config.rows if self.config.ping_pong else WGMMA.rows
         target = gpu_target()
         is_heavy = self.contraction.problem.epilogue_operations >= target.model.heavy_epilogue
-        self.columns = _accumulator_columns(self.config.columns)
-        self.slice_columns = EPILOGUE_COLUMNS if is_heavy else EPILOGUE_COLUMNS * WARP_GROUP_ROWS // self.rows
+        tiles = target.model.tiles
+        self.columns = _accumulator_columns(self.config.columns, tiles.max_accumulator_columns)
+        self.slice_columns = tiles.epilogue_columns if is_heavy else tiles.epilogue_columns * WGMMA.rows // self.rows
         self.slices = [
             min(self.slice_columns, c) for c in self.columns for _ in range(max(c // self.slice_columns, 1))
         ]
-        self.registers, self.max_programs = target.model.tiles.registers[self.groups], target.sms
+        self.registers, self.max_programs = tiles.registers[self.groups], target.sms
 
     def _buffers(self) -> dict[tuple[str, int], int]:
         """The buffers of a warp group by element type and columns of a slice: two where it stores several slices."""
@@ -102,7 +97,7 @@ class HopperMatmulEmitter(MatmulEmitter):
         row_bytes = sum(count * width * bytes_of(e) for (e, width), count in self.buffers.items())
         buffers = self.groups * self.rows * row_bytes
         target, stage = gpu_target(), self.config.stage_bytes(self.contraction.problem)
-        return (target.block_shared_bytes - target.reserved_shared_bytes - buffers) // stage
+        return (target.usable_shared_bytes - buffers) // stage
 
     def _operands(self) -> dict[str, Descriptor | None]:
         """The descriptors of the left operand, and of the right operand for each accumulator."""
@@ -279,7 +274,7 @@ class HopperMatmulEmitter(MatmulEmitter):
 
     def _accumulator_layout(self, columns: int) -> str:
         """The layout of an accumulator of `columns` columns."""
-        depth = 32 // self.contraction.problem.element_bytes
+        depth = WGMMA.depth_bytes // self.contraction.problem.element_bytes
         return f"tl.NVMMADistributedLayout([3, 0], [4, 1], [16, {columns}, {depth}])"
 
     def _epilogue_lines(self) -> list[str]:
@@ -376,9 +371,11 @@ class HopperF32MatmulEmitter(HopperMatmulEmitter):
         rows, columns, warps = self.config.rows, self.config.columns, self.config.warps
         self.groups_per_tile, self.groups, self.rows, self.columns = 1, 1, rows, [columns]
         self.slice_columns, self.slices = columns, []
-        average = rows * columns // (64 * warps) + OTHER_REGISTERS
+        target = gpu_target()
+        # The producer warps have few registers: a thread has half of the accumulators of a consumer on average.
+        average = rows * columns // (2 * WARP * warps) + target.model.other_registers
         self.registers = 0, average
-        self.max_programs = gpu_target().sms * (gpu_target().sm_registers // (32 * average * 2 * warps))
+        self.max_programs = target.sms * (target.sm_registers // (WARP * average * 2 * warps))
 
     @property
     def is_possible(self) -> bool:
@@ -430,7 +427,7 @@ class HopperF32MatmulEmitter(HopperMatmulEmitter):
 def hopper_form(product: Contraction) -> dict[str, Source]:
     """The form of a product for Hopper, by its architecture, where it is expected to be the fastest."""
     emission = _emission(product) if len(product.terms) == 1 else None
-    return {HOPPER: emission.emit()} if emission is not None and emission.is_possible else {}
+    return target_form(emission.emit() if emission is not None and emission.is_possible else None)
 
 
 def _emission(product: Contraction) -> HopperMatmulEmitter | None:
@@ -439,10 +436,10 @@ def _emission(product: Contraction) -> HopperMatmulEmitter | None:
     return None if config is None else emission(product, config)
 
 
-def _accumulator_columns(columns: int) -> list[int]:
-    """The columns of a tile's accumulators, powers of two: 160 are 128 and 32."""
-    first = min(MAX_ACCUMULATOR_COLUMNS, 1 << columns.bit_length() - 1)
-    return [first, *(_accumulator_columns(columns - first) if columns > first else [])]
+def _accumulator_columns(columns: int, most: int) -> list[int]:
+    """The columns of a tile's accumulators, powers of two up to `most`: 160 are 128 and 32."""
+    first = min(most, 1 << columns.bit_length() - 1)
+    return [first, *(_accumulator_columns(columns - first, most) if columns > first else [])]
 
 
 def _buffer(element: str, columns: int) -> str:

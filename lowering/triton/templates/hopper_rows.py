@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from oneflow.lowering.kernels.nodes import Unsupported
 from oneflow.lowering.targets.choice import gpu_target
+from oneflow.lowering.targets.instructions import VECTOR_BYTES, WARP
 from oneflow.lowering.triton.codegen.block_shape import BlockShape, RowMode, is_strided
 from oneflow.lowering.triton.codegen.body import BodyEmitter
 from oneflow.lowering.triton.codegen.emission import origins, tile_count
@@ -23,10 +24,10 @@ from oneflow.lowering.triton.codegen.tile import Axis, LinearForm, Offset, Tile
 from oneflow.lowering.triton.codegen.writer import NONE, Value
 from oneflow.lowering.triton.source import GLUON, PROGRAM_NUMBER, Source, nested
 from oneflow.lowering.triton.symbolic_sizes import Size
-from oneflow.lowering.triton.templates.warp_specialization import HOPPER
+from oneflow.lowering.triton.templates.warp_specialization import target_form
 
-#: The bytes that a thread copies at once, and the granularity of the number of registers of a thread.
-VECTOR_BYTES, REGISTER_STEP = 16, 8
+#: The granularity of the number of registers of a thread.
+REGISTER_STEP = 8
 
 HEAD = """import triton
 from triton.experimental import gluon
@@ -41,10 +42,10 @@ load_elements = async_copy.async_load if hasattr(async_copy, "async_load") else 
 
 def hopper_form(nest: LoopNest) -> dict[str, Source]:
     """The form for Hopper by its architecture, empty where rows are short or the nest is not supported."""
-    if not _is_supported(nest):
+    if not gpu_target().has_warp_groups or not _is_supported(nest):
         return {}
     try:
-        return {HOPPER: SharedRowNest(nest.kernel, nest.kernel.structure()).emit()}
+        return target_form(SharedRowNest(nest.kernel, nest.kernel.structure()).emit())
     except Unsupported:
         return {}
 
@@ -234,10 +235,10 @@ class SharedRowNest(LoopNest):
     def _source(self) -> Source:
         vector = VECTOR_BYTES // max(bytes_of(r.tensor.element) for r in self.rows.buffers)
         target, warps = gpu_target(), self.blocks.warps
-        threads = f"THREADS = tl.constexpr(tl.BlockedLayout([{vector}], [32], [{warps}], [0]))\n"
+        threads = f"THREADS = tl.constexpr(tl.BlockedLayout([{vector}], [{WARP}], [{warps}], [0]))\n"
         needed = self.rows.buffer_bytes(self.rows.buffers) + 2 * target.reserved_shared_bytes
         programs = target.sm_shared_bytes // needed
-        registers = target.sm_registers // (programs * warps * 32) // REGISTER_STEP * REGISTER_STEP
+        registers = target.sm_registers // (programs * warps * WARP) // REGISTER_STEP * REGISTER_STEP
         return Source(
             self.kernel.name, tuple(self.kernel.parameters), tile_count(self.columns[0]),
             self.writer.body, warps, registers=min(registers, self.parameters.max_registers), language=GLUON,

@@ -12,6 +12,7 @@ import math
 from dataclasses import dataclass, field
 
 from oneflow.lowering.targets.choice import gpu_target
+from oneflow.lowering.targets.instructions import WARP
 from oneflow.lowering.triton.codegen.emission import origins
 from oneflow.lowering.triton.codegen.kernel import TYPES, Tensor, bytes_of
 from oneflow.lowering.triton.codegen.prelude import definitions, preamble
@@ -81,7 +82,7 @@ class LaunchConfig:
     def of(count: int, length: int) -> LaunchConfig:
         """The configuration for `count` rows of `length` elements; persistent programs fill the warps of an SM."""
         block, limits = power_of_two(length), gpu_target().kernels.norm_gradients
-        per_warp = 32 * limits.elements_per_thread
+        per_warp = WARP * limits.elements_per_thread
         warps = max(min(block // limits.elements_per_warp, 4), block // per_warp, 1)
         rows = max(per_warp * warps // block, 1)
         return LaunchConfig(min(gpu_target().sms * limits.warps_per_sm // warps, -(-count // rows)), rows, warps)

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from oneflow.lowering.targets.choice import gpu_target
+from oneflow.lowering.targets.instructions import WGMMA
 from oneflow.lowering.triton.codegen.emission import origins
 from oneflow.lowering.triton.codegen.kernel import TYPES, Tensor
 from oneflow.lowering.triton.source import GLUON, Source, TensorDescriptor
 from oneflow.lowering.triton.symbolic_sizes import TileCount, power_of_two
 from oneflow.lowering.triton.templates.attention_writer import AttentionShape
 from oneflow.lowering.triton.templates.outline_templates import TemplateInstance
-from oneflow.lowering.triton.templates.warp_specialization import BARRIERS, IMPORTS, WARP_GROUP_ROWS
+from oneflow.lowering.triton.templates.warp_specialization import BARRIERS, IMPORTS
 
+#: The narrowest block of a row of a head.
+MIN_WIDTH = 64
 #: The tile schedule: which block of queries a program takes in an iteration, and the key blocks of this block.
 TILE_SCHEDULE = """
 
@@ -53,13 +56,13 @@ def block_width(instance: TemplateInstance, shape: AttentionShape) -> int:
     attributes, widths = instance.attributes, (shape.width, shape.value_width)
     plain = "mask" in instance.tensors or float(attributes["rate"]) > 0 or float(attributes["scale"]) <= 0
     known = None not in [size.static for size in (shape.batch, shape.query_length, shape.key_length)]
-    fits = known and not plain and min(widths) > WARP_GROUP_ROWS // 2
+    fits = known and not plain and min(widths) > MIN_WIDTH // 2
     return max(map(padded_width, widths)) if fits else 0
 
 
 def padded_width(width: int) -> int:
     """The columns of a block whose rows have `width` elements."""
-    return max(WARP_GROUP_ROWS, power_of_two(width))
+    return max(MIN_WIDTH, power_of_two(width))
 
 
 def descriptor_lines(tensor: Tensor, name: str, rows: int, buffers: int = 0) -> list[str | TensorDescriptor]:
@@ -109,7 +112,7 @@ class PersistentAttention:
         """The source: `functions`, and `lines` as the body of the kernel; `registers` of a thread on average."""
         kernel, programs = self.instance.kernel, TileCount.of(min(self.work_items, gpu_target().sms))
         return Source(
-            kernel.name, tuple(kernel.parameters), programs, tuple(lines), warps=4, registers=registers,
+            kernel.name, tuple(kernel.parameters), programs, tuple(lines), warps=WGMMA.warps, registers=registers,
             language=GLUON, origins=origins([kernel.func]),
             preamble=(IMPORTS, TILE_SCHEDULE, BARRIERS.text(GLUON), functions),
         )  # fmt: skip

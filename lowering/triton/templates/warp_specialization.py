@@ -8,12 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from oneflow.lowering.triton.source import Function
-
-#: The architecture of warp-specialized kernels.
-HOPPER = "sm_90"
-#: The rows that one `wgmma` instruction gives a warp group, and the narrowest block of a row.
-WARP_GROUP_ROWS = 64
+from oneflow.lowering.targets.choice import gpu_target
+from oneflow.lowering.targets.instructions import WGMMA
+from oneflow.lowering.triton.source import Function, Source
 
 #: The head of a kernel's source. TMA copies have other names since Triton 3.8.
 IMPORTS = """from triton.experimental import gluon
@@ -39,14 +36,20 @@ BARRIERS = Function(
 )
 
 
+def target_form(source: Source | None) -> dict[str, Source]:
+    """The form of a kernel for the architecture of the target, by the name of the architecture."""
+    return {} if source is None else {gpu_target().arch: source}
+
+
 def warp_specialize(consumers: Sequence[str], producer: str, registers: int) -> list[str]:
     """The lines that start the consumer warp groups and the producer warp.
 
     The first consumer is the default partition, the others have `registers` for each thread, the producer few.
     """
-    consumer_registers = [str(registers)] * (len(consumers) - 1)
+    others = len(consumers) - 1
+    warps, threads = [WGMMA.warps] * others, [registers] * others
     return [
         "gl.warp_specialize([",
         *(f"    {call}," for call in (*consumers, producer)),
-        f"], [{'4, ' * (len(consumers) - 1)}1], [{', '.join([*consumer_registers, '24'])}])",
+        f"], {[*warps, 1]}, {[*threads, WGMMA.min_registers]})",
     ]

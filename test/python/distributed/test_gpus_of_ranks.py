@@ -150,15 +150,12 @@ PARTS = [
 
 @pytest.mark.parametrize("pitch", [nccl.MAX_PITCH, 100, 0], ids=["rows", "short", "blocks"])
 @pytest.mark.parametrize(("shape", "part"), PARTS, ids=str)
-def test_copies_are_rows_of_blocks(
-    shape: tuple[int, ...], part: object, pitch: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_copies_are_rows_of_blocks(shape: tuple[int, ...], part: object, pitch: int) -> None:
     """Every element is copied once, to the right position; the pitch of rows is within the limit of the driver."""
-    monkeypatch.setattr(nccl, "MAX_PITCH", pitch)
     whole, other = np.arange(np.prod(shape, dtype=int), dtype=np.float32).reshape(shape), np.zeros(shape, np.float32)
     source, target = whole[part], np.zeros_like(whole[part])  # type: ignore[index]
     for pair in ((target, source), (other[part], target)):  # type: ignore[index]
-        size, rows, rest = nccl._rows(*pair)
+        size, rows, rest = nccl.copy_axes(*pair, pitch)
         axes = [*rest, *([rows] if rows else [])]
         assert rows is None or (max(rows[1:]) <= pitch and min(rows[1:]) >= size)
         for at in itertools.product(*(range(n) for n, *_ in axes)):

@@ -4,6 +4,7 @@ import itertools
 import re
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import job
@@ -19,7 +20,7 @@ from oneflow.dialect.reader import read_module
 from oneflow.dialect.record import REGISTRY
 from oneflow.lowering.triton.launch.program import read_program
 from oneflow.passes.sbp.collectives import collectives_of
-from oneflow.runtime import distributed
+from oneflow.passes.sbp.interconnects import ETHERNET, using_interconnect
 from oneflow.runtime.cuda.script import External, Launch, record
 from oneflow.runtime.executable import ProgramSource
 
@@ -118,12 +119,10 @@ def test_all_gradients_are_one_collective_in_their_own_memory(change_gpu: Callab
     assert len(set(gradients)) == 6 and set(gradients) <= set(re.findall(r"\(\w+, \d+\)", made))
 
 
-def test_later_work_overlaps_the_first_gradients(
-    change_gpu: Callable[..., None], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_later_work_overlaps_the_first_gradients(change_gpu: Callable[..., None]) -> None:
     """Collectives wait for one another and for operands; the rest of the backward part waits for no collective."""
-    monkeypatch.setattr(distributed, "PASSES", distributed.PASSES + "{{bytes=20000}}")
-    module = read_module(step_of(3).ir("physical"), create_context(REGISTRY))
+    with using_interconnect(replace(ETHERNET, joined_bytes=20000)):
+        module = read_module(step_of(3).ir("physical"), create_context(REGISTRY))
     change_gpu(launches={"no_reuse_l2_share": 0, "max_fused_entry_calls": 0})
     found = read_program(ProgramSource.of(module, "step", REGISTRY).lower("triton"))
     kernels = {i: ExternalKernel(0, 0, str, None, True, recorded=True) for i in range(3)}

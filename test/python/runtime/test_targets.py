@@ -194,7 +194,7 @@ def test_programs_of_other_targets_are_other_entries_of_the_cache(tmp_path, monk
 def test_parallel_loops_follow_the_target(least, is_parallel):
     """Kernels of fewer element operations than `parallel_operations` have no parallel form."""
     target = cpu_target_named("x86-64-v3")
-    loops = replace(target.kernels.loops, parallel_operations=least, chunk_steps=1024)
-    with create_context(REGISTRY), using_cpu(replace(target, kernels=replace(target.kernels, loops=loops))):
+    fitted = {"loops": {"parallel_operations": least, "chunk_steps": 1024}}
+    with create_context(REGISTRY), using_cpu(replace(target, fitted=fitted)):
         source = ProgramSource.of(ir.Module.parse(PLUS_ONE.replace("3xf32", "20000xf32")), "main", REGISTRY)
         assert ("call @oneflow_rt_parallel_for" in str(source.lower("llvm"))) == is_parallel

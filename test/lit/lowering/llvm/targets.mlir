@@ -19,7 +19,15 @@
 // LIST: vector_bits: 256
 // LIST: vector_registers: 16
 // LIST: loops.copy_chunk: 16384
-// LIST: contractions.step_rows: 240
+// LIST: contractions.step_rows: 64
+// LIST-LABEL: sm_80:
+// LIST: sms: 108
+// LIST: rates: clock_mhz 1410, tensor_fma_per_cycle 1024
+// LIST: tensor_core_shapes: mma.m16n8k16
+// LIST: blocks.strided_programs_per_sm: 2
+// LIST-LABEL: sm_90:
+// LIST: tensor_core_shapes: wgmma, mma.m16n8k16
+// LIST: blocks.strided_programs_per_sm: 4
 func.func @add(%x: tensor<4096xf32>, %y: tensor<4096xf32>) -> tensor<4096xf32> {
   %0 = "oneflow.broadcast_add"(%x, %y) : (tensor<4096xf32>, tensor<4096xf32>) -> tensor<4096xf32>
   return %0 : tensor<4096xf32>

@@ -1,5 +1,6 @@
 // RUN: not oneflow-opt %s --oneflow-infer-sbp="strategy=best" --reproducer-dir=%t 2>&1 | FileCheck %s --check-prefix=STRATEGY
 // RUN: not oneflow-opt %s --oneflow-infer-sbp="mesh=2,x" --reproducer-dir=%t 2>&1 | FileCheck %s --check-prefix=MESH
+// RUN: not oneflow-opt %s --oneflow-infer-sbp="interconnect=nvlnk" --reproducer-dir=%t 2>&1 | FileCheck %s --check-prefix=LINK
 // RUN: not oneflow-opt %s --oneflow-infer-sbp="bandwidth=0" --reproducer-dir=%t 2>&1 | FileCheck %s --check-prefix=BANDWIDTH
 // RUN: not oneflow-opt %s --oneflow-infer-sbp="strategy=auto compute=nan" --reproducer-dir=%t 2>&1 | FileCheck %s --check-prefix=COMPUTE
 // RUN: not oneflow-opt %s --oneflow-infer-sbp="strategy=auto latency=-1" --reproducer-dir=%t 2>&1 | FileCheck %s --check-prefix=LATENCY
@@ -10,6 +11,7 @@
 
 // STRATEGY: error: option strategy: expected one of greedy, auto, got 'best'
 // MESH: error: expected a mesh of positive sizes such as array<i64: 2, 2>, got the option mesh=2,x
+// LINK: error: option interconnect: expected one of ethernet, infiniband, pcie, nvlink, got 'nvlnk'{{.*}}nvlink
 // BANDWIDTH: error: option bandwidth: expected a number above 0, got 0.0
 // COMPUTE: error: option compute: expected a number above 0, got nan
 // LATENCY: error: option latency: expected a number of 0 or more, got -1.0

@@ -10,7 +10,8 @@ from test_hopper_attention import program_of
 
 import oneflow as flow
 from oneflow.lowering.targets.choice import gpu_target, gpu_target_named, using_gpu
-from oneflow.lowering.targets.gpu import GPU_TARGETS, MatmulTile
+from oneflow.lowering.targets.gpu import GPU_TARGETS
+from oneflow.lowering.targets.matmul_model import MatmulTile
 from oneflow.lowering.triton.cost.matmul_configurations import (
     Product,
     candidate_configs,
@@ -51,14 +52,13 @@ def test_configurations_fit_the_shared_memory_of_a_target(arch, width):
     found = ranked_configs(Product(1, 4096, 4096, 4096, width, target.has_tma, target=target))
     assert found and all(c.stages >= 2 for c in found)
     product = Product(1, 4096, 4096, 4096, width, target.has_tma, target=target)
-    most = target.block_shared_bytes - target.reserved_shared_bytes
-    assert all(c.stages * c.stage_bytes(product) <= most for c in found)
+    assert all(c.stages * c.stage_bytes(product) <= target.usable_shared_bytes for c in found)
 
 
 def test_products_have_the_tiles_of_the_target():
     target = gpu_target_named("sm_90")
     tiles = replace(target.model.tiles, tma=(MatmulTile(64, 64, 64, 4, 2, 0.5, True),), pointer=())
-    small = replace(target, model=replace(target.model, tiles=tiles))
+    small = replace(target, fitted={"model": {"tiles": tiles}})
     for each in (target, small, target):
         with using_gpu(each):
             chosen = {(c.rows, c.columns) for c in ranked_configs(Product(1, 4096, 4096, 4096, 2, True))}
@@ -69,7 +69,7 @@ def test_a_reduction_is_split_for_the_sms_of_the_target():
     """A sum of 2^20 elements is split in 8 parts for each SM."""
     parts = {}
     for sms in (4, 16):
-        with using_gpu(replace(gpu_target(), sms=sms)):
+        with using_gpu(gpu_target().with_sms(sms)):
             parts[sms] = most_reduction_parts(1 << 20, 1, False)
     assert parts == {4: 32, 16: 128}
 
@@ -95,7 +95,9 @@ def test_temporaries_share_memory_where_the_cache_of_the_target_does_not_hold_th
 
 
 def test_a_device_says_its_own_number_of_sms():
-    assert gpu_target_named("sm_90a", 78) == replace(GPU_TARGETS["sm_90"], sms=78)
+    card = gpu_target_named("sm_90a", 66)
+    assert card.sms == 66 and card.rates.dram_bytes_per_second == 2.4e12
+    assert card.kernels.blocks.strided_programs_per_sm == gpu_target().kernels.blocks.strided_programs_per_sm
     assert gpu_target() == GPU_TARGETS["sm_90"]
 
 

@@ -201,14 +201,13 @@ def test_large_programs_are_not_worse(layers, context):
         assert costs.total(graph, by_elimination) == pytest.approx(costs.total(graph, found), rel=1e-9)
 
 
-def test_costs_are_not_found_without_end(context, monkeypatch):
+def test_costs_are_not_found_without_end(context):
     """Once the time is over the choice is the greedy one, and costs can be found again."""
     with context:
         text = matmul((S(0), B), (B, S(1)))
     _module, graph = graph_of(text, context, (2, 2))
     costs = Costs((2, 2), Machine(), Boxing((2, 2)))
     greedy = choose_greedily(graph, (2, 2))
-    monkeypatch.setattr("oneflow.passes.sbp.auto.MIN_COST_SECONDS", -1.0)
-    assert choose_cheapest(graph, costs, greedy, -1.0) == greedy
+    assert choose_cheapest(graph, costs, greedy, -1.0, min_seconds=-1.0) == greedy
     assert not costs._transfers
     assert costs.total(graph, choose_cheapest(graph, costs, greedy, 60.0)) <= costs.total(graph, greedy)

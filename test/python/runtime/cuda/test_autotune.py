@@ -31,7 +31,7 @@ class Clock:
     def __init__(self, fastest):
         self.fastest, self.calls = fastest, 0
 
-    def __call__(self, call, stream):
+    def __call__(self, call, device, stream):
         call()
         self.calls += 1
         return 1.0 if self.calls == self.fastest else 2.0

@@ -28,8 +28,8 @@ SOURCES = [kernel("loud", "print('noise')\n"), kernel("few", warps=2), kernel("m
 
 
 @pytest.fixture
-def workers(monkeypatch):
-    monkeypatch.setattr(native, "num_threads", lambda: 2)
+def workers(set_threads):
+    set_threads(2)
     with CompileWorkers("sm_90") as found:
         found.start(ENOUGH)
         assert len(found) == 2
@@ -56,12 +56,12 @@ def test_a_worker_survives_a_syntax_error(workers, capfd, monkeypatch):
     assert "SyntaxError" not in capfd.readouterr().err
 
 
-def test_workers_import_from_the_paths_of_this_process(tmp_path, monkeypatch):
+def test_workers_import_from_the_paths_of_this_process(tmp_path, monkeypatch, set_threads):
     """Neither the working folder nor entries that are no strings are import paths of a worker."""
     (tmp_path / "json.py").write_text("raise SystemExit('another json')")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*filter(None, sys.path), tmp_path])
-    monkeypatch.setattr(native, "num_threads", lambda: 1)
+    set_threads(1)
     with CompileWorkers("sm_90") as workers:
         workers.start(ENOUGH)
         monkeypatch.setattr(compile_workers, "compile_source", None)
@@ -82,8 +82,8 @@ def test_equal_kernels_of_different_names_are_compiled_once(workers, monkeypatch
     assert sorted(sent) == ["few", "once"]
 
 
-def test_waiting_kernels_are_ordered_and_can_be_cancelled(monkeypatch):
-    monkeypatch.setattr(native, "num_threads", lambda: 1)
+def test_waiting_kernels_are_ordered_and_can_be_cancelled(monkeypatch, set_threads):
+    set_threads(1)
     first, done, sent = threading.Event(), threading.Event(), []
 
     def wait(source):
@@ -104,8 +104,8 @@ def test_waiting_kernels_are_ordered_and_can_be_cancelled(monkeypatch):
     assert sent == ["running", "product", "short"]
 
 
-def test_workers_end_with_the_context(monkeypatch):
-    monkeypatch.setattr(native, "num_threads", lambda: 2)
+def test_workers_end_with_the_context(set_threads):
+    set_threads(2)
     with CompileWorkers("sm_90") as workers:
         workers.start(ENOUGH)
         kernel_cache._compile(SOURCES, "sm_90", workers)
@@ -115,8 +115,8 @@ def test_workers_end_with_the_context(monkeypatch):
         os.killpg(workers.process.pid, 0)
 
 
-def test_workers_are_limited_to_the_processors(monkeypatch):
-    monkeypatch.setattr(native, "num_threads", lambda: 3)
+def test_workers_are_limited_to_the_processors(monkeypatch, set_threads):
+    set_threads(3)
     monkeypatch.setattr(compile_workers, "_start_parent", lambda arch, ends: mock.Mock())
     for _ in range(2):
         with CompileWorkers("sm_90") as one, CompileWorkers("sm_90") as other:
@@ -170,9 +170,9 @@ def test_a_failed_start_releases_its_reservation(monkeypatch):
         assert not workers and not compile_workers._reserved
 
 
-def test_products_are_compiled_first(monkeypatch):
+def test_products_are_compiled_first(monkeypatch, set_threads):
     seen = []
-    monkeypatch.setattr(native, "num_threads", lambda: 1)
+    set_threads(1)
     monkeypatch.setattr(kernel_cache, "compile_source", lambda s, arch: seen.append(s.name))
     long = kernel("long", "# " * 99 + "\n")
     descriptor = TensorDescriptor("block", "p0", 0, (96, 128), (128, 1), (64, 64))

@@ -23,7 +23,7 @@ from oneflow.dialect._mlir import ir
 from oneflow.dialect.numpy_builder import run_reference
 from oneflow.dialect.oneflow import create_context
 from oneflow.dialect.record import REGISTRY, flatten
-from oneflow.lowering.targets.gpu import HOPPER_TILES
+from oneflow.lowering.targets.hopper import HOPPER_TILES
 from oneflow.lowering.triton.cost.matmul_configurations import configs_of
 from oneflow.runtime.cuda import driver
 from oneflow.runtime.cuda.array import CudaArray

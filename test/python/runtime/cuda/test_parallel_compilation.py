@@ -13,7 +13,6 @@ from oneflow.lowering.triton.early_compilation import announce
 from oneflow.lowering.triton.launch.program import read_program
 from oneflow.lowering.triton.symbolic_sizes import TileCount
 from oneflow.passes.pipeline import Pipeline
-from oneflow.runtime import native
 from oneflow.runtime.cuda import kernel_cache
 from oneflow.runtime.cuda.compile_workers import MIN_WORKERS, OPERATIONS_PER_WORKER, CompileWorkers
 from oneflow.runtime.cuda.compiler import FIRST, CompileError, compile_source, load_function
@@ -31,33 +30,39 @@ def program():
         return read_program(module)
 
 
-def compiled(program, folder, threads, monkeypatch):
-    monkeypatch.setattr(native, "num_threads", lambda: threads)
-    monkeypatch.setenv("ONEFLOW_CACHE_DIR", str(folder / "ours"))
-    return kernel_cache.compile_all(program, "sm_90")
+@pytest.fixture
+def compiled(set_threads, monkeypatch):
+    """A function that compiles a program with so many threads, with its files in a folder."""
+
+    def compile_in(program, folder, threads):
+        set_threads(threads)
+        monkeypatch.setenv("ONEFLOW_CACHE_DIR", str(folder / "ours"))
+        return kernel_cache.compile_all(program, "sm_90")
+
+    return compile_in
 
 
-def test_binaries_and_caches_are_the_same(program, tmp_path, monkeypatch):
+def test_binaries_and_caches_are_the_same(program, tmp_path, compiled):
     assert len(program.sources) > 2
-    one, many = (compiled(program, tmp_path / str(n), n, monkeypatch) for n in (1, 8))
+    one, many = (compiled(program, tmp_path / str(n), n) for n in (1, 8))
     assert list(one) == list(many) == list(program.sources)
     assert {n: b.cubin for n, b in one.items()} == {n: b.cubin for n, b in many.items()}
     files = [{p.name: p.read_bytes() for p in (tmp_path / n / "ours").iterdir()} for n in ("1", "8")]
     assert files[0] == files[1] and len(files[0]) == 2 * len(one)
 
 
-def test_cached_kernels_are_not_compiled_again(program, tmp_path, monkeypatch):
-    first = compiled(program, tmp_path, 4, monkeypatch)
+def test_cached_kernels_are_not_compiled_again(program, tmp_path, monkeypatch, compiled):
+    first = compiled(program, tmp_path, 4)
     monkeypatch.setattr(kernel_cache, "compile_source", None)
-    again = compiled(program, tmp_path, 4, monkeypatch)
+    again = compiled(program, tmp_path, 4)
     assert {n: b.cubin for n, b in again.items()} == {n: b.cubin for n, b in first.items()}
 
 
-def test_a_kernel_that_is_refused_is_named(program, tmp_path, monkeypatch):
+def test_a_kernel_that_is_refused_is_named(program, tmp_path, compiled):
     bad = replace(FIRST, name="wrong", body=("missing(p0)",))
     broken = program.__class__(**{**vars(program), "sources": {**program.sources, "wrong": bad}})
     with pytest.raises(CompileError, match="kernel wrong does not compile for sm_90"):
-        compiled(broken, tmp_path, 4, monkeypatch)
+        compiled(broken, tmp_path, 4)
 
 
 @pytest.fixture
@@ -79,9 +84,9 @@ def test_triton_is_loaded_while_the_program_is_lowered(unready, monkeypatch):
     assert [name for name, _ in seen] == ["first"] and seen[0][1] is not threading.current_thread()
 
 
-def test_workers_start_with_announced_kernels(program, tmp_path, monkeypatch):
+def test_workers_start_with_announced_kernels(program, tmp_path, monkeypatch, set_threads):
     """Kernels that are on the disk, or have nothing to do, are left out, and none is compiled twice."""
-    monkeypatch.setattr(native, "num_threads", lambda: 2)
+    set_threads(2)
     monkeypatch.setenv("ONEFLOW_CACHE_DIR", str(tmp_path))
     sources, begun = list(program.sources.values()), []
     kernel_cache.compile_all(replace(program, sources={sources[0].name: sources[0]}), "sm_90")
@@ -94,7 +99,7 @@ def test_workers_start_with_announced_kernels(program, tmp_path, monkeypatch):
     assert {n: b.cubin for n, b in made.items()} == {n: compile_source(s).cubin for n, s in program.sources.items()}
 
 
-def test_without_triton_programs_are_lowered_all_the_same(program, unready, tmp_path, monkeypatch):
+def test_without_triton_programs_are_lowered_all_the_same(program, unready, tmp_path, monkeypatch, compiled):
     def refuse(source, arch):
         raise CompileError("expected the package triton")
 
@@ -102,16 +107,16 @@ def test_without_triton_programs_are_lowered_all_the_same(program, unready, tmp_
     with kernel_cache.warming_up(CompileWorkers("sm_90"), 1):
         lowered = True
     with pytest.raises(CompileError, match="expected the package triton"):
-        compiled(program, tmp_path, 4, monkeypatch)
+        compiled(program, tmp_path, 4)
     assert lowered
 
 
-def test_kernels_that_are_alike_share_a_binary(program, tmp_path, monkeypatch):
+def test_kernels_that_are_alike_share_a_binary(program, tmp_path, compiled):
     first = next(iter(program.sources.values()))
     again = replace(first, name="other", origins=("where it comes from",))
     other = replace(again, warps=8)
     made = {
-        s.warps: compiled(replace(program, sources={first.name: first, "other": s}), tmp_path, 4, monkeypatch)
+        s.warps: compiled(replace(program, sources={first.name: first, "other": s}), tmp_path, 4)
         for s in (again, other)
     }
     assert made[first.warps]["other"] is made[first.warps][first.name]

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import oneflow as flow
-from oneflow.lowering.targets.gpu import HOPPER_TILES
+from oneflow.lowering.targets.hopper import HOPPER_TILES
 from oneflow.lowering.triton.codegen.prelude import preamble
 from oneflow.lowering.triton.cost.matmul_configurations import configs_of
 from oneflow.lowering.triton.source import Parameter, Source, TensorDescriptor

@@ -13,7 +13,6 @@ from onnx import TensorProto, helper, numpy_helper
 from safetensors.numpy import load_file
 
 import oneflow as flow
-from oneflow.frontend.importers.onnx import program as program_module
 from oneflow.tools import oneflow_run, oneflow_translate
 
 F32, I64 = TensorProto.FLOAT, TensorProto.INT64
@@ -101,11 +100,9 @@ def test_gradients_flow_in_eager_mode_and_copies_have_their_own_parameters():
     close(program(X), expected(X))
 
 
-def test_programs_by_value_are_limited(monkeypatch):
-    monkeypatch.setattr(program_module, "MAX_PROGRAMS", 2)
-    program = flow.from_onnx(
-        model([node("Tile", "x t", "y")], [("x", F32, [1]), ("t", I64, [1])], [("y", F32, None)])
-    )
+def test_programs_by_value_are_limited():
+    tile = model([node("Tile", "x t", "y")], [("x", F32, [1]), ("t", I64, [1])], [("y", F32, None)])
+    program = flow.from_onnx(tile, max_programs=2)
     for count in range(1, 4):
         assert program(np.ones(1, np.float32), np.array([count])).shape == (count,)
     assert len(program._compiled) == 2

@@ -9,7 +9,7 @@ import oneflow as flow
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.record import REGISTRY
 from oneflow.lowering.pipelines import pipeline_between
-from oneflow.lowering.targets.gpu import HOPPER_TILES
+from oneflow.lowering.targets.hopper import HOPPER_TILES
 from oneflow.lowering.triton.cost.matmul_configurations import configs_of
 from oneflow.lowering.triton.launch.program import read_program
 from oneflow.passes.pipeline import Pipeline

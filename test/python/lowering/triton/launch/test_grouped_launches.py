@@ -8,7 +8,7 @@ from lowered import lower
 
 import oneflow as flow
 from oneflow.dialect import ops  # noqa: F401
-from oneflow.lowering.targets.gpu import HOPPER_TILES
+from oneflow.lowering.targets.hopper import HOPPER_TILES
 from oneflow.lowering.triton.cost.matmul_configurations import Product, configs_of, grouped_launch_sizes
 from oneflow.lowering.triton.launch import grouped_launches
 from oneflow.lowering.triton.launch.grouped_launches import grouped

@@ -9,7 +9,7 @@ from lowered import lower
 from test_hopper_attention import FEW, assembled, program_of, spilled
 
 import oneflow as flow
-from oneflow.lowering.targets.gpu import HOPPER_TILES
+from oneflow.lowering.targets.hopper import HOPPER_TILES
 from oneflow.lowering.triton.cost.matmul_configurations import Product, configs_of, hopper_f32_config
 from oneflow.runtime.cuda.compiler import compile_source
 from oneflow.testing.triton_interpreter import interpret_program

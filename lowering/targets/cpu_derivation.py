@@ -1,0 +1,128 @@
+"""Sizes of CPU kernels from the facts of a processor.
+
+Formulas count elements of f32. Sizes follow from few quantities:
+
+- an *operation rate*: the element operations that a core begins in one cycle, lanes of a vector times ports;
+- a *grain*: work that takes much longer than the start of a step or of a thread, in cycles times the operation rate;
+- *pages*, since neither hardware prefetch nor one entry of the TLB goes beyond a page;
+- *caches*: a block that is used again fits in half of a cache, next to the data that streams through;
+- *registers*: a tile of accumulators that covers the latency of multiply-adds and leaves registers for operands.
+
+Numbers without such a quantity are ratios of algorithms, equal for all processors.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from oneflow.lowering.targets.cpu_parameters import (
+    ContractionParameters,
+    CpuKernelParameters,
+    LoopParameters,
+    SplitParameters,
+)
+
+if TYPE_CHECKING:
+    from oneflow.lowering.targets.cpu import CpuTarget
+
+F32_BYTES = 4
+#: Cycles of one parallel step of a loop nest, and of one part of a split reduction: the start of a step and the
+#: addition of a part take a small share of these.
+STEP_CYCLES, PART_CYCLES = 256, 1024
+#: The most parts of a split reduction. The number of cores has no influence on the number of parts, since sums in
+#: other parts are rounded differently.
+MAX_PARTS = 16
+#: Products that are summed before the sum is added to a total (`lowering/llvm/contraction.py`): the depth of a block.
+BLOCK_DEPTH = 512
+#: Rows and vectors of the part of a product's result that is worth a parallel step.
+STEP_ROWS, STEP_VECTORS = 64, 4
+
+
+def derive_kernels(cpu: CpuTarget) -> CpuKernelParameters:
+    """The sizes of the kernels of a processor."""
+    return CpuKernelParameters(_loops(cpu), _contractions(cpu), _splits(cpu))
+
+
+def _lanes(cpu: CpuTarget) -> int:
+    """The numbers of f32 in a vector."""
+    return cpu.vector_bytes // F32_BYTES
+
+
+def _rate(cpu: CpuTarget) -> int:
+    """The operation rate."""
+    return _lanes(cpu) * cpu.fma_ports
+
+
+def _short(cpu: CpuTarget) -> int:
+    """The numbers of half a vector: fewer leave more than half of the lanes idle."""
+    return max(_lanes(cpu) // 2, 1)
+
+
+def _piece_bytes(cpu: CpuTarget) -> int:
+    """The bytes of a piece of a row, where the next row is in another page.
+
+    A quarter of a page amortizes the access to the page. Accumulators for a piece stay in the L1 cache with the data
+    that streams through.
+    """
+    return min(cpu.page_bytes // 4, cpu.l1_bytes // 32)
+
+
+def _loops(cpu: CpuTarget) -> LoopParameters:
+    rate = _rate(cpu)
+    return LoopParameters(
+        parallel_operations=cpu.wake_cycles * rate,
+        chunk_steps=STEP_CYCLES * rate,
+        scalar_chunk_steps=STEP_CYCLES * cpu.issue_width,
+        min_parallel_steps=cpu.cores,
+        l2_bytes_per_element=16,
+        column_piece_bytes=_piece_bytes(cpu),
+        min_long_sum=64,
+        max_idle_lanes=8,
+        short_row=_short(cpu),
+        # Sixteen pages, unless the source and the result of the step exceed half of the L2 cache.
+        copy_chunk=min(16 * cpu.page_bytes, cpu.l2_bytes // 4) // F32_BYTES,
+        short_run=_piece_bytes(cpu) // F32_BYTES,
+        # Each row of a transposed tile is in another page, and the pages of a tile fit in the TLB.
+        tile_rows=cpu.tlb_entries,
+        tile_columns=cpu.page_bytes // F32_BYTES,
+        max_transposed_elements=cpu.l2_bytes // 4 // F32_BYTES,
+        min_transposed_uses=64,
+    )
+
+
+def _contractions(cpu: CpuTarget) -> ContractionParameters:
+    # Twice the multiply-adds in flight; two registers stay for the operands.
+    max_tile_rows = min(cpu.vector_registers - 2, 2 * cpu.fma_latency * cpu.fma_ports)
+    # The tile of dot products is square and fills half of the registers.
+    dot_columns = math.isqrt(cpu.vector_registers // 2)
+    return ContractionParameters(
+        max_tile_rows=max_tile_rows,
+        # The left operand of a step, for a block of the depth, fits in half of the L2 cache.
+        step_rows=max(cpu.l2_bytes // 2 // (BLOCK_DEPTH * F32_BYTES), max_tile_rows),
+        steps_per_core=4,
+        # With more rows than these, arithmetic takes longer than reading the right operand from DRAM.
+        max_few_rows=max(F32_BYTES * _rate(cpu) // cpu.dram_bytes_per_cycle, 4),
+        few_rows_slice=8,
+        max_row_groups=4,
+        min_piece_bytes=_piece_bytes(cpu),
+        max_dot_rows=2 * dot_columns,
+        max_dot_columns=dot_columns,
+        dot_step_columns=8 * dot_columns,
+        max_epilogue_cost=64,
+    )
+
+
+def _splits(cpu: CpuTarget) -> SplitParameters:
+    columns = MAX_PARTS * _piece_bytes(cpu) // F32_BYTES
+    return SplitParameters(
+        max_parts=MAX_PARTS,
+        min_part_operations=PART_CYCLES * _rate(cpu),
+        min_product_depth=BLOCK_DEPTH,
+        enough_columns=columns,
+        enough_products=MAX_PARTS * STEP_ROWS * STEP_VECTORS * _lanes(cpu),
+        enough_narrow_products=columns,
+        narrow=_short(cpu),
+        min_lanes=_short(cpu),
+        min_reordered_depth=64,
+    )

@@ -1,0 +1,71 @@
+"""Instructions of GPUs that kernels are built of: what an instruction does in one piece, on every GPU that has it.
+
+Numbers are those of the PTX ISA (https://docs.nvidia.com/cuda/parallel-thread-execution).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+#: The threads of a warp, the warps of a warp group, and the most warps of a program.
+WARP, WARP_GROUP, MAX_WARPS = 32, 4, 32
+#: The most registers of a thread.
+MAX_THREAD_REGISTERS = 255
+#: The bytes that a thread loads or stores at once.
+VECTOR_BYTES = 16
+
+
+@dataclass(frozen=True)
+class TensorCoreShape:
+    """The block of a matrix product that one instruction of tensor cores multiplies.
+
+    Attributes:
+        instruction: the name in PTX.
+        rows, max_columns: of the result.
+        depth_bytes: bytes of a row of the left operand: the depth is 16 elements of 16 bits, 8 of 32, 32 of 8.
+        warps: warps that issue the instruction together.
+        reads_shared: whether operands are read from shared memory, without registers between.
+        float8_depth: steps of the depth of products of 8-bit floats whose sums have enough bits: accumulators of such
+            products have fewer bits than f32, so longer sums are added in f32. 0 where accumulators have the bits of
+            f32.
+        min_registers: the fewest registers of a thread of a warp group that gives its registers to others
+            (`setmaxnreg`); 0 where there is no such instruction.
+    """
+
+    instruction: str
+    rows: int
+    max_columns: int
+    depth_bytes: int
+    warps: int
+    reads_shared: bool = False
+    float8_depth: int = 0
+    min_registers: int = 0
+
+
+MMA_TURING = TensorCoreShape("mma.m16n8k8", rows=16, max_columns=8, depth_bytes=16, warps=1)
+MMA = TensorCoreShape("mma.m16n8k16", rows=16, max_columns=8, depth_bytes=32, warps=1)
+WGMMA = TensorCoreShape(
+    "wgmma", rows=64, max_columns=256, depth_bytes=32, warps=WARP_GROUP, reads_shared=True, float8_depth=128,
+    min_registers=24,
+)  # fmt: skip
+TCGEN05 = TensorCoreShape(
+    "tcgen05.mma", rows=128, max_columns=256, depth_bytes=32, warps=1, reads_shared=True, min_registers=24
+)
+
+
+@dataclass(frozen=True)
+class TensorMemoryAccelerator:
+    """What a tensor descriptor can describe.
+
+    Attributes:
+        alignment_bytes: strides, and the bytes of a row of a block, are multiples.
+        max_block_side: the longest side of a block.
+        max_rank: the most dimensions.
+    """
+
+    alignment_bytes: int
+    max_block_side: int
+    max_rank: int
+
+
+TMA = TensorMemoryAccelerator(alignment_bytes=16, max_block_side=256, max_rank=5)
