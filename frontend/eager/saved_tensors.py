@@ -19,7 +19,7 @@ from oneflow.dialect.reverse import placed
 from oneflow.frontend.core.arrays import device_name, is_on_ranks
 from oneflow.frontend.core.devices import device, move
 from oneflow.frontend.core.errors import refuse
-from oneflow.frontend.core.probe import gradient_reads
+from oneflow.frontend.core.gradient_reads import gradient_reads
 from oneflow.frontend.eager.builder import stale_value_error
 from oneflow.frontend.eager.tape import MODE, Node, Variable, no_grad, record
 from oneflow.frontend.eager.tensor import BUILDER, EagerTensor
