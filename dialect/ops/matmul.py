@@ -10,7 +10,7 @@ import numpy as np
 from oneflow.dialect import compute as c
 from oneflow.dialect import dtypes
 from oneflow.dialect.builder import Builder, Value
-from oneflow.dialect.complex_parts import bilinear
+from oneflow.dialect.complex_parts import bilinear, each_part
 from oneflow.dialect.compute import Size, Stage
 from oneflow.dialect.dtypes import DType
 from oneflow.dialect.elementwise import conjugate, sum_to
@@ -276,6 +276,8 @@ class FusedMatmulBias:
 @operator("bias_add(a, b, axis: int32 = 0) -> out")
 class BiasAdd:
     """a + b, where the vector `b` is added along `axis` of `a`."""
+
+    parts = each_part
 
     def types(op: Call) -> TensorDesc:
         expect_rank(op, "a", op.a, 1, -1)

@@ -11,6 +11,7 @@ from oneflow.dialect import compute as c
 from oneflow.dialect import dtypes
 from oneflow.dialect import scalar as s
 from oneflow.dialect.builder import Builder, Value
+from oneflow.dialect.complex_parts import each_part
 from oneflow.dialect.compute import Stage
 from oneflow.dialect.decomposition_gradient import decomposition_gradient
 from oneflow.dialect.dtypes import DType
@@ -38,6 +39,7 @@ class CumSum:
     """Element k along `dim` is the sum of the elements up to k; f16 and bf16 are summed in f32."""
 
     types = _types
+    parts = each_part
 
     def sbp(op: Call) -> Factors:
         names = _whole_along_dim(op.x.rank, op.dim)

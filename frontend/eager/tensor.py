@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from oneflow.frontend.core.arrays import Data, LocalData, device_name, is_on_dev
 from oneflow.frontend.core.devices import Device, device, move
 from oneflow.frontend.core.dispatch import current_builder
 from oneflow.frontend.core.errors import fail, refuse
+from oneflow.frontend.core.pytree import flatten
 from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.eager import printing, views
 from oneflow.frontend.eager.builder import EagerBuilder
@@ -361,8 +362,12 @@ class EagerTensor(Tensor):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:  # type: ignore[override]
         return np.array(self.numpy(), dtype=dtype, copy=copy)
 
-    def __array_function__(self, function: Any, *_: Any) -> NoReturn:
-        raise TypeError(f"NumPy's {function.__name__} takes arrays: write x.numpy(), or flow.{function.__name__}(x)")
+    def __array_function__(self, function: Any, _: Any, args: Any, kwargs: Any) -> Any:
+        """A function of NumPy, on the elements as arrays."""
+        leaves, tree = flatten((args, kwargs))
+        arrays = [leaf.array if isinstance(leaf, EagerTensor) else leaf for leaf in leaves]
+        args, kwargs = tree.unflatten(arrays)
+        return function(*args, **kwargs)
 
     def __dlpack__(self, **options: Any) -> Any:
         if self.requires_grad:

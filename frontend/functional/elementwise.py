@@ -78,16 +78,16 @@ trigamma = unary("trigamma", FLOAT)
 abs = unary("abs", SAME)
 ceil = unary("ceil", SAME)
 floor = unary("floor", SAME)
-isfinite = unary("isfinite", SAME)
-isinf = unary("isinf", SAME)
-isnan = unary("isnan", SAME)
+isfinite = unary("isfinite", SAME, has_bools=False)
+isinf = unary("isinf", SAME, has_bools=False)
+isnan = unary("isnan", SAME, has_bools=False)
 logical_not = unary("logical_not", SAME)
 negative = unary("negative", SAME)
 neg = unary("negative", SAME, "neg")
 rint = unary("rint", SAME)
 _round = unary("round", SAME)
-sign = unary("sign", SAME)
-square = unary("square", SAME)
+sign = unary("sign", SAME, has_bools=False)
+_square = unary("square", SAME)
 trunc = unary("trunc", SAME)
 
 hardsigmoid = with_inplace(unary("hardsigmoid", SAME))
@@ -230,6 +230,12 @@ def softshrink(x: Any, lambd: float = 0.5) -> Tensor:
     if not lambd >= 0:
         raise fail(f"expected lambd of at least 0 for softshrink, got {lambd}")
     return dispatch("softshrink", x, alpha=lambd)
+
+
+def square(x: Any) -> Tensor:
+    """x * x, element by element; bools are converted to int64."""
+    x = as_tensor(x)
+    return _square(cast(x, dtypes.int64) if x.dtype == dtypes.bool_ else x)
 
 
 @with_inplace

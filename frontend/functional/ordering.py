@@ -116,7 +116,10 @@ def median(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
 
 def mode(input: Any, dim: int = -1, keepdim: bool = False) -> Ordered:
     """The most frequent element along `dim`, the smallest of several, and its last position (int64)."""
-    return _chosen("mode", as_tensor(input), dim, keepdim)
+    x = as_tensor(input)
+    is_bool = x.dtype == dtypes.bool_
+    values, indices = _chosen("mode", cast(x, dtypes.uint8) if is_bool else x, dim, keepdim)
+    return Ordered(cast(values, x.dtype), indices)
 
 
 def searchsorted(
@@ -166,6 +169,6 @@ def bincount(x: Any, weights: Any = None, minlength: int | None = None) -> Tenso
         raise fail(f"expected a vector of integers for bincount, got {tensor.desc}")
     if values.size and values.min() < 0:
         raise fail(f"expected no negative numbers for bincount, got {values.min()}")
-    size = max(int(values.max(initial=-1)) + 1, minlength or 0)
+    size = max(int(values.max()) + 1 if values.size else 0, minlength or 0)
     counts = dispatch("bincount", tensor, weights, size=size)
     return cast(counts, dtypes.int64) if weights is None else counts

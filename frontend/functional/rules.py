@@ -94,11 +94,22 @@ def constant(value: Any, dtype: DType, shape: tuple[int, ...] = ()) -> Tensor:
     return dispatch("constant", dtype=dtype, shape=shape, is_floating_value=False, integer_value=int(value))
 
 
-def unary(op: str, kind: str, name: str | None = None) -> Callable[[Any], Tensor]:
-    """The function of one tensor that calls `op`, under the operator's name or another."""
+def on_integers(function: Callable[..., Tensor], *tensors: Tensor) -> Tensor:
+    """A function of tensors; for bools it runs on integers, and elements other than 0 of its result are true."""
+    if all(x.dtype != dtypes.bool_ for x in tensors):
+        return function(*tensors)
+    result = function(*(cast(x, dtypes.int32) if x.dtype == dtypes.bool_ else x for x in tensors))
+    return cast(result, dtypes.bool_)
+
+
+def unary(op: str, kind: str, name: str | None = None, *, has_bools: bool = True) -> Callable[[Any], Tensor]:
+    """The function of one tensor that calls `op`, under the operator's name or another; `has_bools` says whether the
+    operator takes bools.
+    """
 
     def function(x: Any) -> Tensor:
-        return dispatch(op, to_float(x) if kind == FLOAT else as_tensor(x))
+        tensor = to_float(x) if kind == FLOAT else as_tensor(x)
+        return dispatch(op, tensor) if has_bools else on_integers(lambda x: dispatch(op, x), tensor)
 
     return describe(function, name or op, f"{_doc(op)}\n\n{_DTYPE_TEXT[kind]}")
 

@@ -17,7 +17,7 @@ from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.functional import elementwise as e
 from oneflow.frontend.functional import shape as sh
 from oneflow.frontend.functional.data_dependent import values_of
-from oneflow.frontend.functional.rules import cast, constant
+from oneflow.frontend.functional.rules import cast, constant, on_integers
 from oneflow.frontend.functional.source import arange, ones_like
 
 __all__ = [
@@ -50,7 +50,11 @@ def scatter(input: Any, dim: int, index: Any, src: Any, *, reduce: str | None = 
     if reduce not in SCATTERS:
         raise fail(f'expected reduce to be None, "add" or "multiply" for scatter, got {reduce!r}')
     x, index = as_tensor(input), as_tensor(index)
-    return dispatch(SCATTERS[reduce], x, index, _source(x, index, src), dim=sh.axis(x, dim))
+    return _scattered(SCATTERS[reduce], x, index, _source(x, index, src), sh.axis(x, dim))
+
+
+def _scattered(op: str, x: Tensor, index: Tensor, src: Tensor, dim: int) -> Tensor:
+    return on_integers(lambda a, b: dispatch(op, a, index, b, dim=dim), x, src)
 
 
 def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Tensor:
@@ -71,7 +75,7 @@ def scatter_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str, incl
     x, index, at = as_tensor(input), as_tensor(index), sh.axis(as_tensor(input), dim)
     src = _source(x, index, src)
     base = x if include_self else scatter(x, at, index, _neutral(reduce, x))
-    reduced = dispatch(REDUCTIONS[reduce], base, index, src, dim=at)
+    reduced = _scattered(REDUCTIONS[reduce], base, index, src, at)
     if reduce != "mean":
         return reduced
     counts = ones_like(x) if include_self else scatter(ones_like(x), at, index, 0)
@@ -82,7 +86,7 @@ def scatter_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str, incl
 def _neutral(reduce: str, x: Tensor) -> float | int:
     """The neutral element of a combination."""
     if reduce in ("amax", "amin"):
-        lowest, highest = bounds(x.dtype)
+        lowest, highest = (0, 1) if x.dtype == dtypes.bool_ else bounds(x.dtype)
         return lowest if reduce == "amax" else highest
     return int(reduce == "prod")
 
@@ -92,7 +96,11 @@ def index_add(input: Any, dim: int, index: Any, source: Any, alpha: float = 1) -
     x, added = as_tensor(input), as_tensor(source)
     axis = sh.axis(x, dim, scalar=True)
     added = added if x.rank else sh.reshape(added, (1,))
-    return sh.on_vector(lambda v: dispatch("index_add", v, index, added, dim=axis, alpha=float(alpha)), x)
+
+    def on_vectors(x: Tensor) -> Tensor:
+        return on_integers(lambda a, b: dispatch("index_add", a, index, b, dim=axis, alpha=float(alpha)), x, added)
+
+    return sh.on_vector(on_vectors, x)
 
 
 def diag(x: Any, diagonal: int = 0) -> Tensor:

@@ -71,12 +71,14 @@ class Tensor(metaclass=_TensorType):
     """A tensor: `flow.Tensor(data)` makes one of the default type, `flow.tensor(data)` one of the data's own type."""
 
 
-#: The element types with a class.
+#: The class of each element type, by name.
 _NAMES = {
     "BFloat16Tensor": dtypes.bfloat16, "BoolTensor": dtypes.bool_, "ByteTensor": dtypes.uint8,
-    "CharTensor": dtypes.int8, "DoubleTensor": dtypes.float64, "FloatTensor": dtypes.float32,
-    "HalfTensor": dtypes.float16, "IntTensor": dtypes.int32, "LongTensor": dtypes.int64,
-    "ShortTensor": dtypes.int16,
+    "CharTensor": dtypes.int8, "ComplexDoubleTensor": dtypes.complex128, "ComplexFloatTensor": dtypes.complex64,
+    "DoubleTensor": dtypes.float64, "Float8_e4m3fnTensor": dtypes.float8_e4m3fn,
+    "Float8_e5m2Tensor": dtypes.float8_e5m2, "FloatTensor": dtypes.float32, "HalfTensor": dtypes.float16,
+    "IntTensor": dtypes.int32, "LongTensor": dtypes.int64, "ShortTensor": dtypes.int16,
+    "UInt16Tensor": dtypes.uint16, "UInt32Tensor": dtypes.uint32, "UInt64Tensor": dtypes.uint64,
 }  # fmt: skip
 
 

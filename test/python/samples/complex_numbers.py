@@ -88,6 +88,8 @@ SAMPLES = [
     Sample("matmul", [t(3, 4), t(5, 4), t(3, 5)], {"transpose_b": True, "alpha": 2.0}, dtypes=COMPLEX),
     Sample("broadcast_matmul", [t(2, 3, 4), t(4, 3)], dtypes=ONE),
     Sample("matrix_vector_product", [t(3, 4), t(4)], dtypes=ONE),
+    Sample("bias_add", [t(2, 3), t(3)], {"axis": 1}, dtypes=ONE),
+    Sample("cumsum", [t(2, 3)], {"dim": 1}, dtypes=ONE),
 ]  # fmt: skip
 _FOURIER = {"dims": [0], "forward": True, "factor": 1.0}
 BAD = [

@@ -37,6 +37,7 @@ CASES = {
     "column_stack": (lambda: flow.column_stack((t(V), t(W))), np.column_stack((V, W))),
     "cross": (lambda: flow.cross(t(V), t(W)), np.cross(V, W)),
     "cross_of_columns": (lambda: flow.cross(t(A.T), t(B.T)), np.cross(A, B).T),
+    "bincount_of_bytes": (lambda: flow.bincount(flow.tensor(np.uint8([3, 0, 3]))), [1, 0, 0, 2]),
     "tensordot_dims_of_tensor": (lambda: flow.tensordot(t(A), t(B), flow.tensor([2])), np.tensordot(A, B, 2)),
     "norm_0_gradient": (lambda: flow.grad(lambda x: flow.norm(x, 0))(t(A)), np.zeros((2, 3))),
     "diag_of_vector": (lambda: flow.diag(t(V), -1), np.diag(V, -1)),
