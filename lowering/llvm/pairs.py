@@ -52,10 +52,13 @@ class Pairs(LoopNest):
             super()._emit_outer_position(lanes)
 
     def _positions_of(self, node: Node, use: Use) -> list[Position]:
-        """The positions of an access; the two last loops are one position, in which lanes have stride 2."""
+        """The positions of an access; the two last loops are one position, in which lanes have stride 2, where the
+        last dimension has no more elements than the pair.
+        """
         *positions, last = super()._positions_of(node, use) or [Position(Linear(()), 1)]
         assert self.vector is not None
-        if not positions or (positions[-1].form.dim, last.form.dim) != (self.vector.id, self.pair.id):
+        loops = (self.vector.id, self.pair.id)
+        if not positions or (positions[-1].form.dim, last.form.dim) != loops or last.size != 2:
             return [*positions, last]
         form = Linear(((self.vector.id, 2), (self.pair.id, 1)))
         return [*positions[:-1], Position(form, self.writer.mul(positions[-1].size, 2))]
