@@ -52,10 +52,13 @@ class PairedSpace(IterationSpace):
         self.pair: Loop = self.outer.pop()
 
     def subscripts(self, node: Node, use: Use) -> list[Subscript]:
-        """The subscripts of an access; the two last loops are one subscript, in which lanes have stride 2."""
+        """The subscripts of an access; the two last loops are one subscript, in which lanes have stride 2, where the
+        last dimension has no more elements than the pair.
+        """
         *subscripts, last = super().subscripts(node, use) or [Subscript(Linear(()), 1)]
         vector = self.outer[-1].id
-        if not subscripts or (subscripts[-1].form.dim, last.form.dim) != (vector, self.pair.id):
+        loops = (vector, self.pair.id)
+        if not subscripts or (subscripts[-1].form.dim, last.form.dim) != loops or last.size != 2:
             return [*subscripts, last]
         form = Linear(((vector, 2), (self.pair.id, 1)))
         return [*subscripts[:-1], Subscript(form, self.writer.mul(subscripts[-1].size, 2))]

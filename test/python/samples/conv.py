@@ -53,6 +53,7 @@ SAMPLES = [
         [t(2, 2, 2, 2), t(2, 2, 3, 2), t(2, 4, 4, 3), t(2, 4, 4, 3)],
         grads(3, 2, stride=2, padding=1, groups=2),
     ),
+    Sample("conv_data_grad", [t(1, 1, 2, 2), t(1, 1, 3, 3), t(1, 1, 4, 4)], grads(3, 3, stride=2, padding=1)),
     Sample("conv_data_grad", [t(1, 5, 3), t(3, 2, 2), t(1, 4, 2)], grads(2, padding=2, dilation=3, last=True)),
     Sample("conv_data_grad", [t(0, 3, 2), t(3, 2, 2), t(0, 2, 3)], grads(2)),
     Sample("deconv1d", [t(2, 3, 4), t(3, 2, 2)], back(2), dtypes=FLOATS),
