@@ -143,7 +143,7 @@ def first_call() -> None:
     begin = time.perf_counter()
     step(*tensors).item()
     took = time.perf_counter() - begin
-    peak = step._latest().executable.peak_bytes
+    peak = step._latest().executable.memory.workspace
     parts = ", ".join(f"{name} {seconds:.2f}" for name, seconds in spent.items())
     print(f"{took:.2f} s, of which {parts}; workspace {peak / 2**20:.0f} MiB")
 

@@ -123,7 +123,8 @@ def measure(case: Case, harness: Any) -> Measured:
     functions = [flow.compile(case.function, device="cuda", autotune=tuned) for tuned in (False, True)]
     results = [torch.from_dlpack(function(*tensors).detach()) for function in functions]
     compare(Row(case.name, lambda: None, {}), *results)
-    chosen, tuned = (function._latest().executable.program.sources for function in functions)
+    executables: list[Any] = [function._latest().executable for function in functions]
+    chosen, tuned = (executable.program.sources for executable in executables)
     changed = sum(chosen[name] != source for name, source in tuned.items())
     actions: list[Action] = [lambda f=f: f(*tensors) for f in functions]
     times = [[harness.microseconds(action, True) for action in actions] for _ in range(harness.rounds)]

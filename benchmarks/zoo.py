@@ -111,8 +111,8 @@ def check(case: Case) -> str:
     if wrong:
         raise AssertionError("; ".join(f"{n}: {o:.1e} (PyTorch {t:.1e})" for n, (o, t) in wrong.items()))
     worst = max(ours, key=lambda n: ours[n] / max(theirs[n], 1e-12))
-    medians = (statistics.median(e.values()) for e in (ours, theirs))
-    return "medians {:.1e} ({:.1e}), worst {} {:.1e} ({:.1e})".format(*medians, worst, ours[worst], theirs[worst])
+    medians = [f"{statistics.median(e.values()):.1e}" for e in (ours, theirs)]
+    return f"medians {medians[0]} ({medians[1]}), worst {worst} {ours[worst]:.1e} ({theirs[worst]:.1e})"
 
 
 def step(lib: ModuleType, model: Any) -> Callable[..., Any]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -34,7 +35,7 @@ def train(
     step: Callable[..., object],
     batch: Callable[[int], tuple[np.ndarray, ...]],
     unit: str,
-    **parts: object,
+    **parts: Any,
 ) -> list[float]:
     """Trains, and writes checkpoints, weights and the plot; returns the losses of all steps.
 

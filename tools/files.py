@@ -22,7 +22,7 @@ library = lazy("oneflow.runtime.user_ops.library")
 declared = lazy("oneflow.tools.declared_operators")
 ods = lazy("oneflow.tools.ods")
 #: The help of `--load-ops`.
-LOAD_HELP = "load operators first: a .py, .so or .td file, or several with commas; FILE.py:NAME stops behind NAME"
+LOAD_HELP = "load operators first: a .py, .so or .td file, or several with commas; FILE.py:NAME stops after NAME"
 _COMMENT = re.compile(r"//.*")
 
 

@@ -5,7 +5,7 @@ flow.Tensor([[1, 2]])     flow.Tensor(np.ones(3))     flow.LongTensor(2, 3)
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -67,8 +67,17 @@ class _TensorType(type):
         return dir(EagerTensor)
 
 
-class Tensor(metaclass=_TensorType):
-    """A tensor: `flow.Tensor(data)` makes one of the default type, `flow.tensor(data)` one of the data's own type."""
+if TYPE_CHECKING:
+
+    class Tensor(tensor.Tensor):
+        """What the metaclass of the class below accepts and returns."""
+
+        def __init__(self, *data: Any, **where: Any) -> None: ...
+
+else:
+
+    class Tensor(metaclass=_TensorType):
+        """A tensor: `flow.Tensor(data)` has the default type, `flow.tensor(data)` the data's own type."""
 
 
 #: The class of each element type, by name.

@@ -13,6 +13,7 @@ import argparse
 import subprocess
 import sys
 import time
+from typing import Any
 
 #: Numbers of heads, head sizes and masks, which cycle with the length; the three counts are coprime.
 HEADS, SIZES, MASKS = (12, 3), (64, 128, 40), ("none", "causal", "rows", "float", "bool")
@@ -68,7 +69,7 @@ def check(length: int) -> str:
     return ", ".join(found)
 
 
-def make_mask(torch: object, kind: str, length: int) -> object:
+def make_mask(torch: Any, kind: str, length: int) -> Any:
     """A mask of bools per batch, of floats per key, or of floats per query and key; None if there is no mask."""
     if kind == "bool":
         kept = torch.rand(BATCH, 1, 1, length, device="cuda") < 0.7

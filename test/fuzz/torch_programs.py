@@ -210,7 +210,8 @@ def gradients(code: str, library: ModuleType) -> dict[str, np.ndarray] | None:
         found = [x for x in names.values() if isinstance(x, kind) and "float" in str(x.dtype) and x.requires_grad]
         if not found:
             return None
-        sum((x.double() * x.double()).sum() for x in found).backward()
+        total: Any = sum((x.double() * x.double()).sum() for x in found)
+        total.backward()
     except RuntimeError:
         return None
     return {n: np.array(x.grad.numpy()) for n, x in leaves.items() if x.grad is not None}

@@ -285,7 +285,7 @@ def test_passes_and_commands_in_pages_exist(page):
     assert named <= {*PASSES, *PIPELINES, *commands}
 
 
-@pytest.mark.parametrize("page", [*(ROOT / "docs").glob("*.md"), ROOT / "README.md"], ids=lambda page: page.name)
+@pytest.mark.parametrize("page", [*(ROOT / "docs").glob("*.md"), *ROOT.glob("*.md")], ids=lambda page: page.name)
 def test_lines_of_documents_are_short(page):
     long = [number for number, line in enumerate(page.read_text().splitlines(), 1) if len(line) > 200]
     assert not long, f"{page.name}: lines {long} have more than 200 characters"

@@ -21,7 +21,7 @@ FILES = sorted(
 @pytest.fixture(scope="module")
 def results(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, str]]:
     """lit's verdict on every selected file."""
-    chosen = [i.callspec.params["file"] for i in request.session.items if i.name.startswith("test_lit[")]
+    chosen = [i.callspec.params["file"] for i in request.session.items if i.name.startswith("test_lit[")]  # type: ignore[attr-defined]
     report = tmp_path_factory.mktemp("lit") / "report.json"
     environment = {**os.environ, "PYTHONPATH": str(ROOT.parents[1] / "src")}
     command = [

@@ -132,7 +132,7 @@ def named_operators(path):
     """The operators that string constants of a module name, documentation aside."""
     nodes = list(ast.walk(ast.parse(path.read_text())))
     documented = [n for n in nodes if isinstance(n, (ast.Module, ast.ClassDef, *FUNCTIONS)) and ast.get_docstring(n)]
-    docstrings = {id(n.body[0].value) for n in documented}
+    docstrings = {id(n.body[0].value) for n in documented}  # type: ignore[attr-defined]
     texts = {n.value for n in nodes if isinstance(n, ast.Constant) and id(n) not in docstrings}
     words = {t.removeprefix("oneflow.") for t in texts if isinstance(t, str)} - WORDS
     return words & {record.name for record in REGISTRY}

@@ -45,7 +45,7 @@ def names_of(scope: str) -> list[set[str]]:
     if matching:
         return [set(inspect.signature(f).parameters) for f in matching]
     records = [r for name, r in REGISTRY.operators.items() if re.fullmatch(scope, f"argument of flow.ops.{name}")]
-    return [{a.name for a in (*r.signature.inputs, *r.signature.attrs)} for r in records]
+    return [{a.name for a in r.signature.inputs} | {a.name for a in r.signature.attrs} for r in records]
 
 
 @pytest.mark.parametrize(("scope", "old", "new"), ROWS)

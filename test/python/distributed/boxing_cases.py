@@ -41,7 +41,7 @@ def pairs_of(mesh: Mesh, dtype: DType) -> list[tuple[NdSbp, NdSbp]]:
     kinds = [S(0), S(1), B] + ([P] if dtype.has_sums else [])
     layouts = list(itertools.product(kinds, repeat=len(mesh)))
     pairs = list(itertools.product(layouts, repeat=2))
-    return pairs if len(pairs) <= PAIRS else random.Random(str(mesh) + dtype.name).sample(pairs, PAIRS)
+    return pairs if len(pairs) <= PAIRS else random.Random(str(mesh) + dtype.name).sample(pairs, PAIRS)  # type: ignore[return-value]
 
 
 def program(mesh: Mesh, dtype: DType, pairs: Sequence[tuple[NdSbp, NdSbp]]) -> str:

@@ -17,7 +17,7 @@ from oneflow.dialect.sbp import B, P, S
 from oneflow.runtime.collectives import mpi
 
 Tensors = list[Any]
-SIZES = {2: [[0, 1]], 3: [[0, 1, 2]], 4: [[0, 1, 2, 3], [[0, 1], [2, 3]], [[3, 1], [0, 2]]]}
+SIZES: dict[int, list[Any]] = {2: [[0, 1]], 3: [[0, 1, 2]], 4: [[0, 1, 2, 3], [[0, 1], [2, 3]], [[3, 1], [0, 2]]]}
 #: Shapes of the arguments: sizes that the ranks divide, that the ranks do not divide, and less than the ranks.
 SHAPES = [(6, 4), (5, 4), (4, 3), (3,)]
 

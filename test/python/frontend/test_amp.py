@@ -155,7 +155,7 @@ def test_options_of_graphs():
     other = Step()
     other.load_state_dict(step.state_dict())
     np.testing.assert_array_equal(other.layer.weight.numpy(), step.layer.weight.numpy())
-    step.config.allow_fuse_cast_scale(True)
+    step.config.allow_fuse_cast_scale(True)  # type: ignore[attr-defined]
     assert nn.Graph.trace(lambda x: x * 2)(flow.tensor([1.0, 2.0])).tolist() == [2, 4]
     for refused in (step.config.enable_zero, lambda: step.config.set_gradient_accumulation_steps(4)):
         with pytest.raises(ValueError, match="expected"):

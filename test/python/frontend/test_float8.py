@@ -222,7 +222,7 @@ def test_scaled_products_of_imported_programs(kind):
     a, b = (torch.from_numpy(m.view(np.uint8)).view(torch.float8_e4m3fn) for m in matrices())
     left, right = (torch.full(s, 0.25) for s in SCALES[kind])
 
-    class Product(torch.nn.Module):
+    class Product(torch.nn.Module):  # type: ignore[name-defined]
         def forward(self, a, b, left, right):
             return torch._scaled_mm(a, b.t(), left, right, out_dtype=torch.bfloat16).to(torch.float8_e5m2)
 

@@ -153,7 +153,7 @@ def modules(m, nn, log):
 
 @scenario
 def modules_get_other_arguments(m, nn, log):
-    class Scaled(nn.Module):
+    class Scaled(nn.Module):  # type: ignore[name-defined]
         def forward(self, x, *, by):
             return x * by
 
@@ -187,7 +187,7 @@ def gradients_of_arguments_are_replaced(m, nn, log):
 
 @scenario
 def several_arguments_and_results(m, nn, log):
-    class Several(nn.Module):
+    class Several(nn.Module):  # type: ignore[name-defined]
         def forward(self, a, b, c, d):
             return a * 2 * c, b * 3, c.to(m.int64)
 

@@ -88,7 +88,7 @@ def accumulation(lib, model, whole):
 def recurrent(lib, model, whole):
     """A loop over time, with a state that goes on from batch to batch."""
 
-    class Cell(lib.nn.Module):
+    class Cell(lib.nn.Module):  # type: ignore[name-defined]
         def __init__(self):
             super().__init__()
             self.into, self.on = lib.nn.Linear(3, 6), lib.nn.Linear(6, 6, bias=False)
@@ -102,7 +102,7 @@ def recurrent(lib, model, whole):
     cell, optimizer = model(net), lib.optim.RMSprop(net.parameters(), lr=3e-3, momentum=0.5)
 
     def step(xs):
-        hidden, loss = state * 1, 0.0
+        hidden, loss = state * 1, lib.zeros(())
         for i in range(4):
             y, hidden = cell(xs[i], hidden)
             loss = loss + ((y - xs[i + 1]) ** 2).mean()

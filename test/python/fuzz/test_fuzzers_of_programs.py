@@ -55,7 +55,7 @@ def test_the_fuzzer_detects_wrong_results(monkeypatch):
 def test_the_fuzzer_shrinks_cases(monkeypatch):
     """A program of four calls shrinks to the single wrong call."""
     programs, parts = importlib.import_module("programs"), importlib.import_module("program")
-    names = {"tanh": "xa", "relu": "ab", "exp": "bc", "negative": "cd"}
+    names = {"tanh": ("x", "a"), "relu": ("a", "b"), "exp": ("b", "c"), "negative": ("c", "d")}
     steps = tuple(parts.Step(op, (one,), {}, (other,)) for op, (one, other) in names.items())
 
     def broken(program, module):

@@ -13,7 +13,7 @@ from oneflow.lowering.kernels import nodes
 from oneflow.lowering.kernels.form_kernels import fuse_elementwise
 from oneflow.lowering.kernels.nodes import read_node
 from oneflow.lowering.pipelines import PREVIOUS_STAGE, STAGES
-from oneflow.lowering.triton.codegen import symbolic_sizes
+from oneflow.lowering.triton import symbolic_sizes
 from oneflow.lowering.triton.symbolic_sizes import Size
 from oneflow.passes.pipeline import Pipeline, Watch
 from oneflow.passes.structure import operands_of

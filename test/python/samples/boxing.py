@@ -1,5 +1,7 @@
 """Samples of `dialect/ops/boxing.py` on one rank; `passes/sbp/test_boxing_operators.py` runs them on four."""
 
+from typing import Any
+
 from oneflow.dialect.dtypes import bool_, complex64, int32
 from oneflow.testing.sample import Bad, Sample, t
 
@@ -27,7 +29,7 @@ FUSED = {
     "dst_nd_sbp_str_list": ["S(0),B", "B,S(0)"],
     "nccl_type_list": ["_nccl_logical_2D_same_dim0_all_reduce", "_nccl_logical_2D_same_dim1_all_reduce"],
 }
-EAGER = {
+EAGER: dict[str, Any] = {
     "b_to_s": {"out_split_axis": 1, **CONFS, "shape": [4, 3]},
     "naive_s_to_s": {"in_split_axis": 0, "out_split_axis": 1, **CONFS, "shape": [4, 3]},
     "p_to_b": {**CONFS, "shape": [4, 3]},

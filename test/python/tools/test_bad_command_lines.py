@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -100,7 +101,7 @@ def test_bad_options_of_translate(word: str, failed: Failed) -> None:
 
 
 @pytest.mark.parametrize("flag", [f for f in FLAGS.values() if f.value and not f.optional], ids=str)
-def test_missing_value(flag: object, failed: Failed) -> None:
+def test_missing_value(flag: Any, failed: Failed) -> None:
     """A flag of oneflow-opt at the end of the line, without its value."""
     assert (
         failed(oneflow_opt.main, "p.mlir", str(flag))

@@ -4,6 +4,7 @@ The same steps on the host, without compiling, give the expected values.
 """
 
 import threading
+from typing import Any
 
 import numpy as np
 import pytest
@@ -39,10 +40,11 @@ class Training:
         self.net = flow.nn.Sequential(*layers).to(self.place)
         self.optimizer = algorithm(self.net.parameters(), lr=0.1, **numbers)
         self.slow_calls = 0
-        self.step = flow.compile(lambda x, y: self.train_step(x, y)) if compiled else self.train_step
+        compiled_step: Any = flow.compile(lambda x, y: self.train_step(x, y))
+        self.step = compiled_step if compiled else self.train_step
         if compiled:
-            run = self.step._run
-            self.step._run = lambda *given: self.counted(run, *given)
+            run = compiled_step._run
+            compiled_step._run = lambda *given: self.counted(run, *given)
 
     def counted(self, finish, *given):
         self.slow_calls += 1

@@ -107,7 +107,7 @@ def test_other_arguments_are_passed_on_and_gradients_are_cast(wrap):
 def test_refused_results():
     class Listed(Cube):
         @staticmethod
-        def forward(ctx, x):
+        def forward(ctx, x):  # type: ignore[override]
             return [x * 1]
 
     with pytest.raises(flow.OneFlowError, match=r"Listed: expected forward to return a tensor or a tuple .* got \["):

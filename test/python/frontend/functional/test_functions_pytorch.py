@@ -1,5 +1,7 @@
 """Functions on arguments of all kinds: PyTorch's values, shapes and element types, eager and compiled."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -104,7 +106,8 @@ def single(value):
 @pytest.mark.filterwarnings("ignore:Using padding")
 @pytest.mark.parametrize("mode", ["eager", "compiled"])
 def test_values_equal_pytorch(name, mode):
-    function, *values = CASES[name] if isinstance(CASES[name], tuple) else (CASES[name],)
+    case: Any = CASES[name]
+    function, *values = case if isinstance(case, tuple) else (case,)
     values = [single(v) for v in values]
     want = function(torch, *map(torch.tensor, values))
     if mode == "eager":

@@ -259,7 +259,7 @@ def test_tensor_attributes():
     assert (x.type(), x.type(flow.int32).dtype, x.type("oneflow.LongTensor").dtype) == (
         "oneflow.FloatTensor", flow.int32, flow.int64)  # fmt: skip
     assert isinstance(flow.broadcast_shapes((2, 1), (3,)), flow.Size)
-    assert repr(x.shape) == "oneflow.Size([2, 3, 4])" and x.shape.numel() == 24 and isinstance(x.shape, flow.Size)
+    assert repr(x.shape) == "oneflow.Size([2, 3, 4])" and x.shape.numel() == 24 and isinstance(x.shape, flow.Size)  # type: ignore[attr-defined]
     assert isinstance(x, flow.FloatTensor) and not isinstance(x, flow.LongTensor)
     assert flow.LongTensor([1, 2]).dtype == flow.int64 and flow.HalfTensor(2, 3).shape == (2, 3)
 

@@ -73,7 +73,7 @@ def test_distance_layers(name, options, operands):
 
 
 def build(lib):
-    class Net(lib.nn.Module):
+    class Net(lib.nn.Module):  # type: ignore[name-defined]
         def __init__(self):
             super().__init__()
             self.many = lib.nn.ParameterList([lib.tensor([1.0, 2.0]), lib.nn.Parameter(lib.tensor([3.0]))])

@@ -198,7 +198,7 @@ def test_the_class_of_tensors_makes_them():
         assert isinstance(made, flow.Tensor) and made.dtype == flow.float32
         np.testing.assert_array_equal(made.numpy(), X)
     assert flow.Tensor(2, 3).shape == (2, 3) and not isinstance(3, flow.Tensor)
-    assert flow.Tensor.reshape(flow.Tensor(X), (6,)).shape == (6,)
+    assert flow.Tensor.reshape(flow.Tensor(X), (6,)).shape == (6,)  # type: ignore[attr-defined]
     with pytest.raises(TypeError, match=r"expected flow.Tensor\(data\) or flow.Tensor\(2, 3\)"):
         flow.Tensor([1.0], [2.0])
 

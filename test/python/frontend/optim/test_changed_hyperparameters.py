@@ -2,6 +2,7 @@
 
 import gc
 import weakref
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import oneflow as flow
 
 torch = pytest.importorskip("torch")
 
-CHANGES = {
+CHANGES: dict[str, Any] = {
     "SGD without": ("SGD", {"momentum": 0.9}, {"momentum": 0.0}),
     "SGD with": ("SGD", {}, {"momentum": 0.9, "dampening": 0.5}),
     "Adam": ("Adam", {"amsgrad": True}, {"amsgrad": False}),

@@ -30,7 +30,7 @@ def cnn(nn):
 def gpt(nn):
     """A transformer of two layers over 7 tokens that predicts the next one."""
 
-    class Block(nn.Module):
+    class Block(nn.Module):  # type: ignore[name-defined]
         def __init__(self):
             super().__init__()
             self.ln1, self.ln2 = nn.LayerNorm(8), nn.LayerNorm(8)
@@ -42,7 +42,7 @@ def gpt(nn):
             x = x + self.attention(h, h, h, attn_mask=mask, need_weights=False)[0]
             return x + self.mlp(self.ln2(x))
 
-    class Gpt(nn.Module):
+    class Gpt(nn.Module):  # type: ignore[name-defined]
         def __init__(self):
             super().__init__()
             self.tokens, self.positions = nn.Embedding(7, 8), nn.Embedding(5, 8)
@@ -100,7 +100,7 @@ OPTIMIZERS = {
 }  # fmt: skip
 
 
-class LAMB(torch.optim.Optimizer):
+class LAMB(torch.optim.Optimizer):  # type: ignore[name-defined]
     """Lamb as in the paper: Adam's direction, scaled to the norm of the parameter."""
 
     def __init__(self, params, lr, weight_decay, eps):

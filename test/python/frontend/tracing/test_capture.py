@@ -1,5 +1,7 @@
 """Captures: tensors that compiled functions take from outside and that change between calls, as in eager mode."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -207,6 +209,7 @@ def test_captured_tensors_are_returned_with_their_final_values():
         "updated": (lambda x: w.add_(x[0]), lambda w, p: w + X[0]),
         "twice": (lambda x: [w.mul_(2), w, {"again": w}], lambda w, p: w * 2),
     }
+    got: Any = None
     for f, expected in returns.values():
         compiled = flow.compile(f)
         for _ in range(3):

@@ -1,5 +1,7 @@
 """Kernels: which are formed and shared; accuracy of polynomial approximations; offsets of buffers."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy import special
@@ -125,7 +127,7 @@ EDGES_OF_EXP = {np.float32: (88.72, 88.73, -103.9, -87.4), np.float64: (709.78, 
 def numbers(seed, dtype):
     """Numbers of every magnitude, numbers around 0 and 1, and edge cases."""
     rng = np.random.default_rng(seed)
-    bits = {np.float32: np.uint32, np.float64: np.uint64}[dtype]
+    bits: Any = {np.float32: np.uint32, np.float64: np.uint64}[dtype]
     anything = rng.integers(0, np.iinfo(bits).max, 200_000, dtype=bits, endpoint=True).view(dtype)
     least, bounds = np.finfo(dtype).smallest_subnormal, EDGES_OF_EXP[dtype]
     edges = np.array([0, -0.0, np.inf, -np.inf, np.nan, 1, -1, least, *bounds, 1e5, 2e5], dtype)

@@ -226,7 +226,7 @@ def _kept_type(op: Call) -> TensorDesc:
 
 
 #: Meanings that do not compare the sizes which `_kept_type` compares, and operators that these call.
-KEEPS = {
+KEEPS: dict[str, tuple[str, dict[str, Any]]] = {
     "decompose": ("tsize_kept", {"types": _kept_type, "decompose": lambda ops, op: ops.identity(op.y)}),
     "nested": ("tsize_nested", {"types": "y", "decompose": lambda ops, op: ops.tsize_kept(op.x, op.y)}),
     "nested check": ("tsize_assign", {"types": "y", "decompose": lambda ops, op: ops.assign(op.x, op.y)}),

@@ -7,6 +7,7 @@ import threading
 import types
 import weakref
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -214,10 +215,11 @@ def test_the_cache_of_streams_is_emptied(cuda):
 
 
 def test_cached_memory_is_not_counted_as_allocated(cuda):
+    function = flow.compile(chain, device="cuda")
+
     def run():
         return [r.numpy() for r in function(on(floats(6, 9)), on(floats(9, 9)))]
 
-    function = flow.compile(chain, device="cuda")
     used = {flow.cuda.memory_allocated() for _ in range(4) if run()}
     assert len(used) == 1 and any(s.addresses for s in ResultPool.known if s.stream.device is driver.device(0))
 
@@ -643,7 +645,7 @@ def test_strided_arrays_are_copied(cuda, name, library):
     base = floats(6, 8)
     view = VIEWS[name](base)
     at = view.__array_interface__["data"][0] - base.__array_interface__["data"][0]
-    given = Strided(view, base)
+    given: Any = Strided(view, base)
     if library == "interface":
         given = Foreign(base)
         given.changes = {"data": (given.held.address + at, False), "shape": view.shape, "strides": view.strides}

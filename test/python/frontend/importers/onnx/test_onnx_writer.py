@@ -1,5 +1,7 @@
 """Written models: ONNX's checker accepts the models, and ONNX Runtime and the importer compute equal values."""
 
+from typing import Any
+
 import numpy as np
 import onnx
 import onnxruntime
@@ -37,7 +39,7 @@ class Encoder(nn.Module):
         return flow.log_softmax(self.out(self.layer(self.table(tokens))), -1)
 
 
-MODELS = {
+MODELS: dict[str, Any] = {
     "residual": (Residual, RNG.normal(size=(2, 3, 16, 16)).astype(np.float32), (None, 3, 16, 16)),
     "encoder": (Encoder, RNG.integers(0, 11, (2, 5)), (None, 5)),
     "perceptron": (

@@ -36,15 +36,15 @@ class Pickler(pickle._Pickler):
             module, _, name = obj.name.rpartition(".")
             super().save(module)
             super().save(name)
-            self.write(pickle.STACK_GLOBAL)
-        elif isinstance(obj, Stand) and id(obj) not in self.memo:
+            self.write(pickle.STACK_GLOBAL)  # type: ignore[attr-defined]
+        elif isinstance(obj, Stand) and id(obj) not in self.memo:  # type: ignore[attr-defined]
             self.save(Named(obj.name))
             super().save(obj.arguments)
-            self.write(pickle.NEWOBJ if obj.name.startswith("oneflow.") else pickle.REDUCE)
-            self.memoize(obj)
+            self.write(pickle.NEWOBJ if obj.name.startswith("oneflow.") else pickle.REDUCE)  # type: ignore[attr-defined]
+            self.memoize(obj)  # type: ignore[attr-defined]
             if obj.state is not None:
                 super().save(obj.state)
-                self.write(pickle.BUILD)
+                self.write(pickle.BUILD)  # type: ignore[attr-defined]
         else:
             super().save(obj, save_persistent_id)
 
@@ -246,4 +246,4 @@ def test_hostile_pickles_are_refused(data, message, tmp_path):
 
 
 def test_pickles_register_no_extension():
-    assert not copyreg._extension_registry
+    assert not copyreg._extension_registry  # type: ignore[attr-defined]

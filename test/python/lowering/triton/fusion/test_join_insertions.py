@@ -1,5 +1,7 @@
 """The gradients of disjoint slices of one tensor are inserted into one tensor."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -36,7 +38,8 @@ CASES = {
 @pytest.mark.parametrize("dtype", [np.float32, np.float16], ids=str)
 @pytest.mark.parametrize("name", CASES)
 def test_gradients_of_slices(name, dtype):
-    parts, kernels = CASES[name]
+    case: Any = CASES[name]
+    parts, kernels = case
     rng = np.random.default_rng(1)
     x = rng.standard_normal(SHAPE).astype(dtype)
     cotangents = [rng.standard_normal(x[part].shape).astype(dtype) for part in parts]

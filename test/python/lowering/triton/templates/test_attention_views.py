@@ -113,7 +113,7 @@ def expected(q, k, v, dy, causal, mask=None):
     share = q.shape[1] // k.shape[1]
     keys, values = (np.repeat(x, share, 1) for x in (k, v))
     scores = q @ keys.swapaxes(2, 3) / math.sqrt(q.shape[3]) + (0 if mask is None else mask)
-    scores = np.where(np.tri(*scores.shape[2:], dtype=bool), scores, -np.inf) if causal else scores
+    scores = np.where(np.tri(*scores.shape[2:], dtype=np.bool_), scores, -np.inf) if causal else scores
     e = np.exp(scores - scores.max(-1, keepdims=True))
     weights = e / e.sum(-1, keepdims=True)
     out = weights @ values

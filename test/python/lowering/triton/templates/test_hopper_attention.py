@@ -35,7 +35,9 @@ def lower(batch, heads, groups, length, size, width, out, is_causal, mask=False,
     def function(q, k, v, *added):
         return flow.nn.functional.scaled_dot_product_attention(q, k, v, *added, is_causal=is_causal, scale=scale)
 
-    shapes = [(batch, heads, length, width), (batch, groups, size, width), (batch, groups, size, out)]
+    shapes: list[tuple[int, ...]] = [
+        (batch, heads, length, width), (batch, groups, size, width), (batch, groups, size, out)
+    ]  # fmt: skip
     shapes += [(length, size)] if mask else []
     return program_of(function, shapes, dtype)
 
@@ -57,7 +59,9 @@ def lower_gradients(batch, heads, groups, length, size, width, out, is_causal, m
 
         return flow.grad(function, argnums=(0, 1, 2))(q, k, v)
 
-    shapes = [(batch, heads, length, out), (batch, heads, length, width), (batch, groups, size, width)]
+    shapes: list[tuple[int, ...]] = [
+        (batch, heads, length, out), (batch, heads, length, width), (batch, groups, size, width)
+    ]  # fmt: skip
     shapes += [(batch, groups, size, out)] + ([(length, size)] if mask else [])
     return program_of(gradients, shapes, dtype)
 
