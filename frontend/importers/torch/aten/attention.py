@@ -74,8 +74,7 @@ def efficient_attention(
     _refuse_dropout(dropout_p)
     mask, options = _options(query, bias, is_causal, scale)
     result, logsumexp = dispatch_all("attention", query, key, value, mask, **options)
-    length = out[1].shape[-1] if compute_log_sumexp else 0
-    padded = _padded(logsumexp, length) if length else F.narrow(logsumexp, -1, 0, 0)
+    padded = _padded(logsumexp, out[1].shape[-1]) if compute_log_sumexp else F.narrow(logsumexp, -1, 0, 0)
     return [result, padded, *[F.zeros((), dtype=dtypes.int64)] * 2]
 
 

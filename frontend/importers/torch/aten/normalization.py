@@ -110,9 +110,15 @@ def batch_norm(
 
 
 @aten("_native_batch_norm_legit_no_training.default")
-def batch_norm_inference(x: Any, weight: Any, bias: Any, mean: Any, var: Any, momentum: float, eps: float) -> Any:
+def batch_norm_inference(
+    x: Any, weight: Any, bias: Any, mean: Any, var: Any, momentum: float, eps: float, *, out: Any
+) -> Any:
+    """The saved statistics are empty on CPUs, and the running ones on GPUs."""
     y = F.batch_norm(x, mean, var, weight, bias, False, momentum, eps)
-    return [y, *[F.zeros((0,), dtype=x.dtype)] * 2]
+    if out[1].shape[0] == 0:
+        return [y, *[F.zeros((0,), dtype=result.dtype) for result in out[1:]]]
+    wide = x.dtype.accumulator
+    return [y, F.cast(mean, out[1].dtype), F.cast(F.rsqrt(F.add(F.cast(var, wide), eps)), out[2].dtype)]
 
 
 def _by_batch(x: Any, weight: Any, bias: Any, eps: float) -> tuple[Any, Any, Any]:
