@@ -10,7 +10,7 @@ from oneflow.dialect import dtypes
 from oneflow.frontend import functional as F  # noqa: N812
 from oneflow.frontend.core.dispatch import dispatch_all
 from oneflow.frontend.core.errors import fail
-from oneflow.frontend.importers.torch.table import aten
+from oneflow.frontend.importers.torch.table import Result, aten
 from oneflow.frontend.nn.attention import scaled_dot_product_attention
 
 
@@ -65,26 +65,69 @@ def flash_attention_backward(
     return _gradients(grad, (query, key, value), result, logsumexp, mask, options)
 
 
+def _on_gpu(
+    query: Any, key: Any, value: Any, mask: Any, rate: float, is_causal: bool, scale: float | None
+) -> tuple[Any, Any]:
+    """Attention and the logarithms of the sums of exponentials, for operators of GPUs."""
+    if rate:
+        raise fail("dropout inside of attention on a GPU, whose gradient needs PyTorch's random numbers")
+    mask, options = _options(query, mask, is_causal, scale)
+    result, logsumexp = dispatch_all("attention", query, key, value, mask, **options)
+    return result, logsumexp
+
+
+def _unread(out: Sequence[Any]) -> list[Any]:
+    """The results of an operator of GPUs after the second, which only PyTorch's own gradient reads."""
+    return [F.zeros(x.shape, dtype=x.dtype) if isinstance(x, Result) else x for x in out[2:]]
+
+
+@aten("_scaled_dot_product_flash_attention.default")
+def flash_attention_on_gpu(
+    query: Any, key: Any, value: Any, dropout_p: float = 0.0, is_causal: bool = False,
+    return_debug_mask: bool = False, *, scale: float | None = None, out: Any,
+) -> Any:  # fmt: skip
+    return [*_on_gpu(query, key, value, None, dropout_p, is_causal, scale), *_unread(out)]
+
+
+@aten("_scaled_dot_product_flash_attention_backward.default")
+def flash_attention_backward_on_gpu(
+    grad: Any, query: Any, key: Any, value: Any, result: Any, logsumexp: Any, starts: Any, key_starts: Any,
+    length: Any, key_length: Any, dropout_p: float, is_causal: bool, seed: Any, offset: Any, *,
+    scale: float | None = None,
+) -> Any:  # fmt: skip
+    mask, options = _options(query, None, is_causal, scale)
+    return _gradients(grad, (query, key, value), result, logsumexp, mask, options)
+
+
+@aten("_scaled_dot_product_cudnn_attention.default")
+def cudnn_attention(
+    query: Any, key: Any, value: Any, bias: Any, compute_log_sumexp: bool, dropout_p: float = 0.0,
+    is_causal: bool = False, return_debug_mask: bool = False, *, scale: float | None = None, out: Any,
+) -> Any:  # fmt: skip
+    result, logsumexp = _on_gpu(query, key, value, bias, dropout_p, is_causal, scale)
+    return [result, F.unsqueeze(logsumexp, -1), *_unread(out)]
+
+
+@aten("_scaled_dot_product_cudnn_attention_backward.default")
+def cudnn_attention_backward(
+    grad: Any, query: Any, key: Any, value: Any, result: Any, logsumexp: Any, seed: Any, offset: Any, bias: Any,
+    starts: Any, key_starts: Any, length: Any, key_length: Any, dropout_p: float, is_causal: bool, *,
+    scale: float | None = None,
+) -> Any:  # fmt: skip
+    mask, options = _options(query, bias, is_causal, scale)
+    return _gradients(grad, (query, key, value), result, F.squeeze(logsumexp, -1), mask, options)
+
+
 @aten("_scaled_dot_product_efficient_attention.default")
 def efficient_attention(
     query: Any, key: Any, value: Any, bias: Any, compute_log_sumexp: bool, dropout_p: float = 0.0,
     is_causal: bool = False, *, scale: float | None = None, out: Any,
 ) -> Any:  # fmt: skip
-    """On GPUs: the logarithms are padded, and two numbers say what was dropped."""
-    _refuse_dropout(dropout_p)
-    mask, options = _options(query, bias, is_causal, scale)
-    result, logsumexp = dispatch_all("attention", query, key, value, mask, **options)
-    padded = _padded(logsumexp, out[1].shape[-1]) if compute_log_sumexp else F.narrow(logsumexp, -1, 0, 0)
-    return [result, padded, *[F.zeros((), dtype=dtypes.int64)] * 2]
-
-
-def _refuse_dropout(rate: float) -> None:
-    if rate:
-        raise fail("dropout inside of attention on a GPU, whose gradient needs PyTorch's random numbers")
-
-
-def _padded(logsumexp: Any, length: Any) -> Any:
-    return F.pad(logsumexp, [0, length - logsumexp.size(-1)])
+    """The logarithms are padded."""
+    result, logsumexp = _on_gpu(query, key, value, bias, dropout_p, is_causal, scale)
+    padding = [0, out[1].shape[-1] - logsumexp.size(-1)]
+    padded = F.pad(logsumexp, padding) if compute_log_sumexp else F.narrow(logsumexp, -1, 0, 0)
+    return [result, padded, *_unread(out)]
 
 
 @aten("_scaled_dot_product_efficient_attention_backward.default")

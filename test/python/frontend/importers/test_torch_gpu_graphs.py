@@ -1,4 +1,4 @@
-"""Graphs that PyTorch makes for GPUs, whose operators have results that those for CPUs do not have; run on the CPU."""
+"""Graphs that PyTorch makes for GPUs, run on the CPU: the operators have more results than the operators of CPUs."""
 
 import numpy as np
 import pytest
@@ -33,19 +33,68 @@ def compiled(function, arrays, dynamic_axis=None):
     return flow.compile(specs=graph.specs)(lambda *tensors: graph.run(tensors))
 
 
-@pytest.mark.parametrize("axis", [None, 2], ids=["static", "dynamic"])
-def test_logarithms_of_attention_are_padded_to_multiples_of_32(axis):
-    def function(q, k, v):
-        return torch.ops.aten._scaled_dot_product_efficient_attention(q, k, v, None, True)[:2]
+def flash(q, k, v):
+    return torch.ops.aten._scaled_dot_product_flash_attention(q, k, v)
 
-    q, k, v = RNG.standard_normal((3, 1, 2, 5, 8)).astype(np.float32)
-    result, logarithms = compiled(function, (q, k, v), axis)(q, k, v)
-    scores = q.astype(np.float64) @ k.swapaxes(-1, -2) / np.sqrt(8)
-    exponentials = np.exp(scores)
-    weights = exponentials / exponentials.sum(-1, keepdims=True)
-    np.testing.assert_allclose(result, weights @ v, rtol=1e-5, atol=1e-6)
-    assert np.shape(logarithms) == (1, 2, 32)
-    np.testing.assert_allclose(np.asarray(logarithms)[..., :5], np.log(exponentials.sum(-1)), rtol=1e-5)
+
+def flash_gradients(dy, q, k, v, y, logarithms, rest):
+    arguments = (*rest[:4], 0.0, False, *rest[4:6])
+    return torch.ops.aten._scaled_dot_product_flash_attention_backward(dy, q, k, v, y, logarithms, *arguments)
+
+
+def cudnn(q, k, v):
+    return torch.ops.aten._scaled_dot_product_cudnn_attention(q, k, v, None, True)
+
+
+def cudnn_gradients(dy, q, k, v, y, logarithms, rest):
+    arguments = (*rest[4:6], None, *rest[:4], 0.0, False)
+    return torch.ops.aten._scaled_dot_product_cudnn_attention_backward(dy, q, k, v, y, logarithms, *arguments)
+
+
+def efficient(q, k, v):
+    return torch.ops.aten._scaled_dot_product_efficient_attention(q, k, v, None, True)
+
+
+def efficient_gradients(dy, q, k, v, y, logarithms, rest):
+    arguments = (None, y, logarithms, *rest[:2], 0.0, [True, True, True, False])
+    return torch.ops.aten._scaled_dot_product_efficient_attention_backward(dy, q, k, v, *arguments)[:3]
+
+
+ATTENTION = {
+    "flash": (flash, flash_gradients, (1, 2, 5)),
+    "cudnn": (cudnn, cudnn_gradients, (1, 2, 5, 1)),
+    "efficient": (efficient, efficient_gradients, (1, 2, 32)),
+}
+
+
+def of_numpy(q, k, v, dy):
+    """Attention, the logarithms of the sums of exponentials, and the gradients by q, k and v, in f64."""
+    q, k, v, dy = (x.astype(np.float64) for x in (q, k, v, dy))
+    exponentials = np.exp(q @ k.swapaxes(-1, -2) / np.sqrt(q.shape[-1]))
+    sums = exponentials.sum(-1, keepdims=True)
+    weights = exponentials / sums
+    slope = dy @ v.swapaxes(-1, -2)
+    slope = weights * (slope - (slope * weights).sum(-1, keepdims=True)) / np.sqrt(q.shape[-1])
+    gradients = slope @ k, slope.swapaxes(-1, -2) @ q, weights.swapaxes(-1, -2) @ dy
+    return weights @ v, np.log(sums[..., 0]), *gradients
+
+
+@pytest.mark.parametrize("axis", [None, 2], ids=["static", "dynamic"])
+@pytest.mark.parametrize("name", ATTENTION)
+def test_attention_and_its_gradients(name, axis):
+    forward, backward, shape = ATTENTION[name]
+
+    def function(q, k, v, dy):
+        y, logarithms, *rest = forward(q, k, v)
+        return y, logarithms, *backward(dy, q, k, v, y, logarithms, rest)
+
+    arrays = RNG.standard_normal((4, 1, 2, 5, 8)).astype(np.float32)
+    y, logarithms, *gradients = map(np.asarray, compiled(function, arrays, axis)(*arrays))
+    want, want_logarithms, *want_gradients = of_numpy(*arrays)
+    assert logarithms.shape == shape
+    np.testing.assert_allclose(logarithms.reshape(1, 2, -1)[..., :5], want_logarithms, rtol=1e-5, atol=1e-6)
+    for got, wanted in zip((y, *gradients), (want, *want_gradients), strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-5)
 
 
 def test_batch_norm_in_evaluation_returns_the_running_statistics():
