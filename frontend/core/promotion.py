@@ -10,6 +10,7 @@ complex type with floats gives the complex type that holds both. Python numbers 
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -123,11 +124,17 @@ def fitting(number: Any, dtype: DType) -> Any:
         )
     if dtype.kind == "bool":
         return bool(number)
-    if not dtype.is_integer or isinstance(number, float):
+    if holds(dtype, number):
         return number
     info = np.iinfo(dtype.name)
-    if not info.min <= number <= info.max:
-        if info.min == 0 and -info.max <= number < 0:
-            return number + info.max + 1
-        raise fail(f"expected a number in [{info.min}, {info.max}] with a tensor of {dtype.mlir}, got {number}")
-    return number
+    if info.min == 0 and -info.max <= number < 0:
+        return int(number) + info.max + 1
+    raise fail(f"expected a number in [{info.min}, {info.max}] with a tensor of {dtype.mlir}, got {number}")
+
+
+def holds(dtype: DType, number: Any) -> bool:
+    """Whether a number is in the range of an integer type, a float without its fraction; other types hold all."""
+    if not dtype.is_integer:
+        return True
+    info = np.iinfo(dtype.name)
+    return math.isfinite(number) and info.min <= int(number) <= info.max

@@ -11,6 +11,7 @@ from oneflow.dialect.dtypes import convert as to_type
 from oneflow.frontend.core.arrays import is_array, to_array
 from oneflow.frontend.core.devices import tensor_factory
 from oneflow.frontend.core.dispatch import as_tensor, current_builder, detached, dispatch
+from oneflow.frontend.core.promotion import as_number, fitting
 from oneflow.frontend.core.settings import get_default_dtype
 from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.eager.tensor import EagerTensor, wrapped
@@ -23,6 +24,7 @@ def tensor(data: Any, *, dtype: DType | None = None) -> Tensor:
 
     Raises:
         TypeError: the element type is none of ours.
+        OneFlowError: a Python number is beyond the range of an integer type.
     """
     if isinstance(data, Tensor):
         copied: Tensor = dispatch("cast", data, dtype=dtype or data.dtype)
@@ -30,6 +32,9 @@ def tensor(data: Any, *, dtype: DType | None = None) -> Tensor:
     array = np.array(to_array(data) if is_array(data) else data)
     if dtype is None and not is_array(data) and array.dtype in (np.float64, np.complex128):
         dtype = get_default_dtype() if array.dtype == np.float64 else get_default_dtype().complex
+    if dtype is not None and not is_array(data) and array.size and array.dtype.kind in "iuf":
+        for number in (array.min(), array.max()):
+            fitting(as_number(number), dtype)
     array = array if dtype is None else to_type(array, dtype)
     return wrapped(array) if current_builder().eager else as_tensor(array)
 

@@ -313,13 +313,13 @@ def _in_shape_of(x: Tensor, filled: Tensor) -> Tensor:
 def clamp(x: Any, min: Any = None, max: Any = None) -> Tensor:
     """`x` limited to [min, max]; each bound is a number, a tensor or None.
 
-    NaN stays. The result has the common element type of x and the bounds.
+    NaN stays; a bound that is NaN makes all elements NaN. The result has the common element type of x and the bounds.
     """
     if min is None and max is None:
         raise fail("expected min, max or both for clamp")
     x = as_tensor(x)
     bounds = {k: as_number(v) for k, v in (("min", min), ("max", max)) if v is not None and is_number(v)}
-    if len(bounds) < (min is not None) + (max is not None):
+    if len(bounds) < (min is not None) + (max is not None) or any(math.isnan(v) for v in bounds.values()):
         return _clamp_by_tensors(x, min, max)
     x = cast(x, result_dtype([x.dtype], list(bounds.values())))
     kind = ("floating", float) if x.dtype.is_float else ("integral", int)

@@ -105,7 +105,10 @@ def one_hot(x: Any, num_classes: int = -1, on_value: float = 1, off_value: float
     the largest position in a tensor that has values.
     """
     if num_classes == -1 and current_builder().eager:
-        num_classes = int(as_tensor(x).array.max(initial=-1)) + 1
+        positions = as_tensor(x).array
+        if positions.min(initial=0) < 0:
+            raise fail(f"expected positions of at least 0 for one_hot, got {positions.min()}")
+        num_classes = int(positions.max(initial=-1)) + 1
     if not isinstance(num_classes, int) or num_classes < 0:
         raise fail(f"expected the number of classes as an int of at least 0, got {num_classes!r}: the shape needs it")
     values = {"on_value": on_value, "off_value": off_value}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -117,6 +118,8 @@ def instance_norm(
     x = as_tensor(x)
     if not use_input_stats:
         return batch_norm(x, running_mean, running_var, weight, bias, False, momentum, eps)
+    if math.prod(s for s in x.shape[2:] if s is not None) == 1 and None not in x.shape[2:]:
+        raise fail(f"expected more than one element per channel of an image for instance_norm, got {x.desc}")
     if running_mean is not None:
         wide, dims = cast(x, x.dtype.accumulator), [*range(2, x.rank)]
         for running, new in ((running_mean, reduction.mean(wide, dims)), (running_var, reduction.var(wide, dims))):
@@ -164,10 +167,10 @@ def batch_norm(
 def _by_batch(x: Tensor, running: Sequence[Any], gamma: Tensor, beta: Tensor, momentum: Any, eps: float) -> Tensor:
     """By the statistics of a batch, towards which the running ones move; those take the variance without bias."""
     attrs = {"axis": 1, "epsilon": eps, "training": True}
+    if 0 not in x.shape and x.numel() == _channels(x, "batch_norm"):
+        raise fail(f"expected more than one element per channel to train batch_norm, got {x.desc}")
     if running[0] is None or 0 in x.shape:  # an empty batch does not change the running statistics
         return dispatch_all("normalization", x, None, None, gamma, beta, **attrs)[0]
-    if x.numel() == _channels(x, "batch_norm"):
-        raise fail(f"expected more than one element per channel to train batch_norm, got {x.desc}")
     # Momentum may be a tensor, so that the running statistics are updated here and not by the operator.
     nothing = zeros_like(gamma)
     y, _, _, *new = dispatch_all("normalization", x, nothing, nothing, gamma, beta, **attrs)

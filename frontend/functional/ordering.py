@@ -4,6 +4,7 @@ largest.
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 from oneflow.dialect import dtypes
@@ -14,6 +15,7 @@ from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.functional import shape as sh
 from oneflow.frontend.functional.data_dependent import values_of
 from oneflow.frontend.functional.rules import as_common, cast
+from oneflow.frontend.functional.source import full
 
 __all__ = ["argsort", "bincount", "in_top_k", "kthvalue", "median", "mode", "searchsorted", "sort", "topk"]
 
@@ -109,8 +111,12 @@ def _chosen(op: str, x: Tensor, dim: int, keepdim: bool) -> Ordered:
 
 
 def median(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
-    """The median, the lower of two: of all elements, or along `dim` with its position (int64). NaN if one is NaN."""
+    """The median, the lower of two: of all elements, or along `dim` with its position (int64). NaN if one is NaN,
+    and of no floats.
+    """
     x = as_tensor(input)
+    if dim is None and x.dtype.is_float and 0 in x.shape:
+        return full((), math.nan, dtype=x.dtype)
     return dispatch("median", x) if dim is None else _chosen("median_with_indices", x, dim, keepdim)
 
 

@@ -21,7 +21,7 @@ from oneflow.dialect.record import REGISTRY
 from oneflow.frontend.core.arrays import is_array
 from oneflow.frontend.core.dispatch import as_tensor, current_builder, dispatch
 from oneflow.frontend.core.errors import fail
-from oneflow.frontend.core.promotion import as_number, dtype_with_number, fitting, is_number, result_dtype
+from oneflow.frontend.core.promotion import as_number, dtype_with_number, fitting, holds, is_number, result_dtype
 from oneflow.frontend.core.settings import SCOPE, get_default_dtype
 from oneflow.frontend.core.tensor import Tensor
 
@@ -166,6 +166,8 @@ class BinaryRule:
 
     def _number(self, x: Tensor, number: Any, scalar: str, swap: bool) -> Tensor:
         dtype = self._dtype(dtype_with_number(x.desc.dtype, number))
+        if self.kind == COMPARE and not holds(dtype, number) and holds(dtypes.int64, number):
+            dtype = dtypes.int64
         number = fitting(number, dtype)
         x = cast(x, dtype)
         is_attribute = dtype.kind != "bool" and not isinstance(number, complex)

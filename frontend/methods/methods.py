@@ -14,11 +14,13 @@ from oneflow.dialect import dtypes
 from oneflow.dialect.deprecated import warn_deprecated
 from oneflow.dialect.dtypes import DType
 from oneflow.frontend import functional as F  # noqa: N812
+from oneflow.frontend.core.arrays import is_array
 from oneflow.frontend.core.devices import Device
 from oneflow.frontend.core.devices import device as named_device
 from oneflow.frontend.core.dispatch import current_builder, detached
 from oneflow.frontend.core.errors import fail, refuse
 from oneflow.frontend.core.hooks import Handle, Hook, Hooks
+from oneflow.frontend.core.promotion import is_number
 from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.eager.function import to_device
 from oneflow.frontend.eager.tape import Variable
@@ -81,8 +83,9 @@ def _caster(name: str, dtype: DType) -> Any:
 
 def _comparing(function: Callable[..., Tensor], name: str) -> Callable[..., Any]:
     def method(self: Tensor, other: Any) -> Any:
-        # None is not compared by elements: in Python, only None equals None.
-        return NotImplemented if other is None else function(self, other)
+        # Python's rule for None, strings and other objects that have no elements.
+        has_elements = isinstance(other, (Tensor, list, tuple)) or is_number(other) or is_array(other)
+        return function(self, other) if has_elements else NotImplemented
 
     method.__name__, method.__doc__ = name, function.__doc__
     return method
