@@ -58,7 +58,7 @@ def _interval(node: Expr, intervals: Mapping[Expr, Interval]) -> Interval:
         value = float(node.value)
         return Interval(value, value, math.isfinite(value), value != 0)
     if node.kind == "select":
-        return _choice(node, intervals)
+        return _where(node, intervals)
     if not node.dtype.is_float or not node.args:
         return ANY
     args = [intervals[a] for a in node.args]
@@ -117,7 +117,7 @@ def _within(low: float, high: float) -> Unary:
     return lambda a: ANY.where(low <= a.low and a.high <= high)
 
 
-def _always(interval: Interval) -> Unary:
+def _constant(interval: Interval) -> Unary:
     return lambda a: interval
 
 
@@ -136,8 +136,8 @@ _RULES: dict[str, Callable[..., Interval]] = {
     "log1p": _within(math.nextafter(-1.0, 0.0), INF),
     "sqrt": lambda a: Interval(0.0, INF, a.low >= 0),
     "rsqrt": lambda a: Interval(0.0, INF, a.low > 0),
-    **dict.fromkeys(("sin", "cos", "tanh", "erf"), _always(UNIT)),
-    "erfc": _always(Interval(0.0, 2.0)),
+    **dict.fromkeys(("sin", "cos", "tanh", "erf"), _constant(UNIT)),
+    "erfc": _constant(Interval(0.0, 2.0)),
     **dict.fromkeys(("asin", "acos"), _within(-1.0, 1.0)),
     "acosh": _within(1.0, INF),
     "atanh": _within(math.nextafter(-1.0, 0.0), math.nextafter(1.0, 0.0)),
@@ -155,20 +155,20 @@ _RULES: dict[str, Callable[..., Interval]] = {
 _OPPOSITE = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "eq": "ne", "ne": "eq"}
 
 
-def _choice(node: Expr, intervals: Mapping[Expr, Interval]) -> Interval:
+def _where(node: Expr, intervals: Mapping[Expr, Interval]) -> Interval:
     condition, taken, other = node.args
-    a, b = _knowing(condition, taken, intervals, True), _knowing(condition, other, intervals, False)
+    a, b = _refined_by(condition, taken, intervals, True), _refined_by(condition, other, intervals, False)
     return Interval(
         min(a.low, b.low), max(a.high, b.high), a.finite and b.finite, a.without_zero and b.without_zero
     )  # fmt: skip
 
 
-def _knowing(condition: Expr, branch: Expr, intervals: Mapping[Expr, Interval], holds: bool) -> Interval:
+def _refined_by(condition: Expr, branch: Expr, intervals: Mapping[Expr, Interval], holds: bool) -> Interval:
     """The interval of a branch that is taken where `x compared with a number` holds, or where it does not."""
     known = intervals[branch]
     compared = condition.args[0] if condition.kind in _OPPOSITE and condition.args[1].kind == "const" else None
     if compared is not branch:
-        return _neg(_knowing(condition, branch.args[0], intervals, holds)) if branch.kind == "neg" else known
+        return _neg(_refined_by(condition, branch.args[0], intervals, holds)) if branch.kind == "neg" else known
     number = float(condition.args[1].value)
     kind = condition.kind if holds else _OPPOSITE[condition.kind]
     if kind in ("lt", "le"):

@@ -54,12 +54,12 @@ def convert_jobs(root: ir.Operation, registry: Registry) -> None:
 
     The context accepts any operation.
     """
-    for function in [op for op in _below(root) if op.name == FUNCTION]:
+    for function in [op for op in _nested_operations(root) if op.name == FUNCTION]:
         if len(function.regions[0].blocks) == 1:
             _Job(function, registry).convert()
 
 
-def _below(root: ir.Operation) -> list[ir.Operation]:
+def _nested_operations(root: ir.Operation) -> list[ir.Operation]:
     """The operations below `root` in program order."""
     operations: list[ir.Operation] = []
 
@@ -92,7 +92,7 @@ class _Job:
 
     def convert(self) -> None:
         """Replaces the operations that only jobs have."""
-        for op in _below(self.function)[1:]:
+        for op in _nested_operations(self.function)[1:]:
             try:
                 self._convert(op)
             except ValueError as error:
@@ -150,14 +150,14 @@ class _Job:
             kind = _type_of_source(op)
             if _is_bool(from_mlir(kind), from_mlir(value.type)):
                 value.set_type(kind)
-            self._tell(self.arguments[ir.BlockArgument(value).arg_number], op, _stated(op))
+            self._annotate_layout(self.arguments[ir.BlockArgument(value).arg_number], op, _stated(op))
         return value
 
     def _output(self, op: ir.Operation) -> ir.Value:
         (value,) = _data(list(op.operands), 1)
         for use in op.results[0].uses:
             if use.owner.name == RETURN:
-                self._tell(self.results[use.operand_number], op, _stated(op))
+                self._annotate_layout(self.results[use.operand_number], op, _stated(op))
         return value
 
     def _variable(self, op: ir.Operation) -> ir.Value:
@@ -167,10 +167,10 @@ class _Job:
             return self.block.arguments[self.variables[name]]
         self.variables[name] = len(self.block.arguments)
         self.arguments.append({NAME: ir.StringAttr.get(name)} if name else {})
-        _, results = _sides(op)
+        _, results = _parallel_signature(op)
         # A flat list is the layout of the one result on a mesh of several axes.
         layout = tuple(sbp for side in results for sbp in side)
-        self._tell(self.arguments[-1], op, layout)
+        self._annotate_layout(self.arguments[-1], op, layout)
         return self.block.add_argument(_type_of_source(op), op.location)
 
     def _plain(self, op: ir.Operation) -> ir.Operation:
@@ -259,18 +259,18 @@ class _Job:
 
     def _lay_out(self, op: ir.Operation) -> None:
         """States the layouts of the tensors of an operation, where `parallel` has those of all."""
-        if "parallel" not in op.attributes or not self._is_spread(op):
+        if "parallel" not in op.attributes or not self._is_distributed(op):
             return
-        for name, layouts, values in zip((IN, OUT), _sides(op), (op.operands, op.results), strict=True):
+        for name, layouts, values in zip((IN, OUT), _parallel_signature(op), (op.operands, op.results), strict=True):
             if len(layouts) == len(values) and all(layouts):
                 op.attributes[name] = ir.ArrayAttr.get([write_nd_sbp(nd) for nd in layouts])
 
-    def _tell(self, attributes: dict[str, ir.Attribute], op: ir.Operation, layout: NdSbp) -> None:
+    def _annotate_layout(self, attributes: dict[str, ir.Attribute], op: ir.Operation, layout: NdSbp) -> None:
         """Annotates an argument or a result with the layout of an operation, where it runs on several devices."""
-        if layout and self._is_spread(op):
+        if layout and self._is_distributed(op):
             attributes[ND_SBP] = write_nd_sbp(layout)
 
-    def _is_spread(self, op: ir.Operation) -> bool:
+    def _is_distributed(self, op: ir.Operation) -> bool:
         """Whether an operation runs on several devices; its mesh is that of the module.
 
         Raises:
@@ -422,7 +422,7 @@ def _stated(op: ir.Operation) -> NdSbp:
     return check_nd_sbp(texts) if all(texts) else ()
 
 
-def _sides(op: ir.Operation) -> tuple[list[NdSbp], list[NdSbp]]:
+def _parallel_signature(op: ir.Operation) -> tuple[list[NdSbp], list[NdSbp]]:
     """The layouts of operands and of results in the string `parallel`; `()` where a layout is open.
 
     Raises:

@@ -154,11 +154,11 @@ def segments(attributes: ir.OpAttributeMap, names: Sequence[str], args: Sequence
     """The segment sizes under one of `names`, one for each of `args`, or None."""
     for name in names:
         if name in attributes:
-            return _joined([int(getattr(s, "value", s)) for s in attributes[name]], args)
+            return _joined_segments([int(getattr(s, "value", s)) for s in attributes[name]], args)
     return None
 
 
-def _joined(sizes: list[int], args: Sequence[ArgDef]) -> list[int]:
+def _joined_segments(sizes: list[int], args: Sequence[ArgDef]) -> list[int]:
     """Segment sizes with one for all slots of a mixed operand, as `segment_sizes` writes them."""
     if not any(a.mixed for a in args) or len(sizes) != len(_slots(args)):
         return sizes
@@ -248,15 +248,15 @@ def named_functions(op: ir.Operation) -> dict[str, str]:
 
 def module_of(op: ir.Operation) -> ir.Operation | None:
     """The module around an operation."""
-    return _around(op, "builtin.module")
+    return _ancestor(op, "builtin.module")
 
 
-def _around(op: ir.Operation, name: str) -> ir.Operation | None:
+def _ancestor(op: ir.Operation, name: str) -> ir.Operation | None:
     """The innermost operation called `name` around an operation."""
-    around = op.parent
-    while around is not None and around.operation.name != name:
-        around = around.operation.parent
-    return None if around is None else around.operation
+    ancestor = op.parent
+    while ancestor is not None and ancestor.operation.name != name:
+        ancestor = ancestor.operation.parent
+    return None if ancestor is None else ancestor.operation
 
 
 def _function(op: ir.Operation, symbol: str) -> ir.Operation | None:
@@ -325,10 +325,10 @@ def desc_of(value: ir.Value) -> TensorDesc:
     desc = stated_desc(value)
     if desc.is_static or isinstance(value.owner, ir.Block) or value.owner.name != CAST:
         return desc
-    return before_cast(desc, value.owner.operands[0])
+    return desc_before_cast(desc, value.owner.operands[0])
 
 
-def before_cast(desc: TensorDesc, source: ir.Value) -> TensorDesc:
+def desc_before_cast(desc: TensorDesc, source: ir.Value) -> TensorDesc:
     """The description of a value of type `desc` that was cast from `source`, with the sizes that the source has."""
     known = from_mlir(source.type)
     return desc.meet(known) if known is not None and known.compatible(desc) else desc
@@ -389,7 +389,7 @@ class Inference:
         desc = stated_desc(value)
         if desc.is_static or value not in self.casts:
             return desc
-        return before_cast(desc, self.casts[value])
+        return desc_before_cast(desc, self.casts[value])
 
     def _compute(self, op: ir.Operation, descs: Sequence[TensorDesc]) -> tuple[TensorDesc, ...] | None:
         record = record_of(op, self.registry)
@@ -484,16 +484,16 @@ def _recursive(ops: Sequence[ir.Operation]) -> list[ir.Operation]:
     bodies = {op: {(module_of(op), symbol) for symbol in named_functions(op).values()} for op in ops}
     runs: dict[_Symbol, set[_Symbol]] = defaultdict(set)
     for op, names in bodies.items():
-        runs[_function_around(op)] |= names
+        runs[_parent_function(op)] |= names
     for _ in range(len(runs)):
         for names in runs.values():
             names.update(*(runs[name] for name in tuple(names) if name in runs))
-    return [op for op in ops if _function_around(op) in bodies[op].union(*(runs.get(b, ()) for b in bodies[op]))]
+    return [op for op in ops if _parent_function(op) in bodies[op].union(*(runs.get(b, ()) for b in bodies[op]))]
 
 
-def _function_around(op: ir.Operation) -> _Symbol:
+def _parent_function(op: ir.Operation) -> _Symbol:
     """The function that has an operation."""
-    function = _around(op, "func.func")
+    function = _ancestor(op, "func.func")
     name = "" if function is None else str(ir.StringAttr(function.attributes["sym_name"]).value)
     return module_of(op), name
 

@@ -64,13 +64,13 @@ class _Refiner:
         queue = deque(self.structure.functions.values())
         while queue:
             function = queue.popleft()
-            self._sweep(function)
-            for other in self._across_calls(function):
+            self._refine_function(function)
+            for other in self._refine_calls(function):
                 if other not in queue:
                     queue.append(other)
-        self._settle()
+        self._insert_casts()
 
-    def _sweep(self, function: Function) -> None:
+    def _refine_function(self, function: Function) -> None:
         """Visits the operations in program order, again while a loop's or block's arguments change."""
         while True:
             for op in function.operations:
@@ -126,9 +126,9 @@ class _Refiner:
             if value in self.holders:
                 self._refine(self.holders[value], desc)
             elif desc != shared:
-                self.holders[value] = self._hold(op, value, desc)
+                self.holders[value] = self._cast_value(op, value, desc)
 
-    def _hold(self, op: ir.Operation, value: ir.Value, desc: TensorDesc) -> ir.Value:
+    def _cast_value(self, op: ir.Operation, value: ir.Value, desc: TensorDesc) -> ir.Value:
         """`value` cast to `desc`: by a cast that is there, or a new one for all users."""
         target = self.type_of(desc)
         for use in value.uses:
@@ -182,7 +182,7 @@ class _Refiner:
             for target in join.targets:
                 self.changed |= self._refine(target, known)
 
-    def _across_calls(self, function: Function) -> list[Function]:
+    def _refine_calls(self, function: Function) -> list[Function]:
         """Refines the results of `function` and the values that it passes to bodies; returns the functions that
         change.
         """
@@ -221,7 +221,7 @@ class _Refiner:
             callee.update_type()
         return news
 
-    def _settle(self) -> None:
+    def _insert_casts(self) -> None:
         """Casts values to their required types, and the tensors of repeated operands to a shared type."""
         for function in self.structure.functions.values():
             for op in function.operations:
@@ -239,10 +239,10 @@ class _Refiner:
                     self._cast_to(Operand(call.op, number), input_type)
 
         for function in self.structure.functions.values():
-            self._drop_casts(function)
+            self._erase_casts(function)
 
     @staticmethod
-    def _drop_casts(function: Function) -> None:
+    def _erase_casts(function: Function) -> None:
         """Removes casts that have become identities or have lost their users."""
         for op in reversed(function.operations):
             if op.name != dialect.CAST:

@@ -64,7 +64,7 @@ class _Boxer:
         self.versions: dict[tuple[ir.Block, ir.Value], dict[NdSbp, ir.Value]] = {}
 
     def run(self) -> None:
-        self.layouts.enter(self.function)
+        self.layouts.add_arguments(self.function)
         for op in operations_in(self.function):
             self._visit(op)
 
@@ -72,11 +72,11 @@ class _Boxer:
         if op.name == notes.PARALLEL_CAST and not crosses(op):
             self._replace(op)
             return
-        if not self.layouts.passes_on(op):
+        if not self.layouts.is_relaxing_cast(op):
             for index, nd in enumerate(self.layouts.operand_layouts(self.function, op)):
                 if nd is not None and self.layouts.values[op.operands[index]] != nd:
                     self._box_operand(op, index, nd)
-        self.layouts.leave(op)
+        self.layouts.add_results(op)
 
     def _replace(self, op: ir.Operation) -> None:
         """Writes a cast of the program as steps."""
@@ -92,12 +92,12 @@ class _Boxer:
         if boxed.type != value.type:
             with op.location:
                 boxed = tensor.CastOp(value.type, boxed, ip=ir.InsertionPoint(op)).result
-                self.layouts.leave(boxed.owner)
+                self.layouts.add_results(boxed.owner)
         op.operands[index] = boxed
 
     def _source(self, value: ir.Value) -> ir.Value:
         """The tensor behind casts to less specific types."""
-        while not isinstance(value.owner, ir.Block) and self.layouts.passes_on(value.owner):
+        while not isinstance(value.owner, ir.Block) and self.layouts.is_relaxing_cast(value.owner):
             value = value.owner.operands[0]
         return value
 

@@ -83,11 +83,11 @@ class _Reader:
     def __init__(self, function: Function, boxing: Mapping[str, Boxing], layouts: Layouts) -> None:
         self.boxing, self.layouts = boxing, layouts
         self.casts: dict[ir.Operation, _Cast] = {}
-        layouts.enter(function)
+        layouts.add_arguments(function)
         for op in operations_in(function):
             if op.name == notes.PARALLEL_CAST and not crosses(op):
                 self._read(op)
-            layouts.leave(op)
+            layouts.add_results(op)
 
     def _read(self, op: ir.Operation) -> None:
         value, (target,) = op.operands[0], self.layouts.result_layouts(op)

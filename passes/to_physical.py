@@ -136,15 +136,15 @@ class _Lowering:
         """Plans the rewriting of every operation, while layouts and logical types are there."""
         if self.function.is_declaration:
             return
-        self.layouts.enter(self.function)
+        self.layouts.add_arguments(self.function)
         for op in operations_in(self.function):
             self._check_operands(op)
             self.work.append(self._plan(op))
-            self.layouts.leave(op)
+            self.layouts.add_results(op)
             self.before = op
 
     def _check_operands(self, op: ir.Operation) -> None:
-        if self.layouts.passes_on(op):
+        if self.layouts.is_relaxing_cast(op):
             return
         for value, nd in zip(op.operands, self.layouts.operand_layouts(self.function, op), strict=True):
             if nd is not None and nd != self.layouts.values[value]:
@@ -161,7 +161,7 @@ class _Lowering:
             return lambda: self.elsewhere.append(op)
         if op.name == notes.PARALLEL_CAST:
             return self._plan_cast(op, place)
-        if self.layouts.passes_on(op):
+        if self.layouts.is_relaxing_cast(op):
             return lambda: self._drop(op)
         if op.name.startswith(dialect.PREFIX):
             return self._plan_operator(op, place)

@@ -1,9 +1,9 @@
 """A search for the signatures that an operator could offer: every assignment of S, B and P to small operands.
 
 `missing_signatures` of a sample are those that hold on 2 and on 3 devices for three sets of values and that the
-record does not offer; `holds` asks for one. A sample whose result is constant (all zeros, or one truth value) decides
-nothing. Each result is examined separately, so that only the assignments to operands multiply. Of more than
-`MAX_ASSIGNMENTS` assignments the search takes those that differ from an offered one in two operands, or in one
+record does not offer; `signature_holds` asks for one. A sample whose result is constant (all zeros, or one truth
+value) decides nothing. Each result is examined separately, so that only the assignments to operands multiply. Of more
+than `MAX_ASSIGNMENTS` assignments the search takes those that differ from an offered one in two operands, or in one
 operand where attributes depend on layouts.
 """
 
@@ -43,7 +43,7 @@ class _Search:
         self.changes = _changes(self.calls[0])
         self.kinds = [_kinds(r) for r in self.expected[0]]
 
-    def sound(self, inputs: Sbps) -> list[SbpSignature]:
+    def sound_signatures(self, inputs: Sbps) -> list[SbpSignature]:
         """The signatures with these operands that hold for all calls, which differ in values."""
         if self.changes:
             every = (SbpSignature(inputs, outs) for outs in itertools.product(*self.kinds))
@@ -67,7 +67,7 @@ class _Search:
             if any(len(results) != len(expected) for results in pieces):
                 return [[]]
             kinds = [
-                [k for k in some if _gives(w, [r[i] for r in pieces], k)]
+                [k for k in some if _reconstructs(w, [r[i] for r in pieces], k)]
                 for i, (some, w) in enumerate(zip(kinds, expected, strict=True))
             ]
             if not all(kinds):
@@ -77,26 +77,26 @@ class _Search:
 
 def missing_signatures(sample: Sample, registry: Registry = REGISTRY) -> list[SbpSignature]:
     """Sound signatures of a sample that its record lacks."""
-    if not tells(sample, registry):
+    if not is_decisive(sample, registry):
         return []
     search = _Search(sample, registry)
     call = search.calls[0]
     offered = call.record.signatures(described(call))
-    sound = (s for inputs in _assignments(search, offered) for s in search.sound(inputs))
-    return [s for s in sound if s not in offered]
+    sound_signatures = (s for inputs in _assignments(search, offered) for s in search.sound_signatures(inputs))
+    return [s for s in sound_signatures if s not in offered]
 
 
-def holds(sample: Sample, signature: SbpSignature, registry: Registry = REGISTRY) -> bool | None:
+def signature_holds(sample: Sample, signature: SbpSignature, registry: Registry = REGISTRY) -> bool | None:
     """Whether a signature holds for a sample; None where the sample does not decide."""
     tensors = flatten(calls_of(sample, registry)[0].inputs.values())
-    if len(tensors) != len(signature.inputs) or not tells(sample, registry):
+    if len(tensors) != len(signature.inputs) or not is_decisive(sample, registry):
         return None
     if any(s not in _kinds(np.asarray(x)) for s, x in zip(signature.inputs, tensors, strict=True)):
         return None
-    return signature in _Search(sample, registry).sound(signature.inputs)
+    return signature in _Search(sample, registry).sound_signatures(signature.inputs)
 
 
-def tells(sample: Sample, registry: Registry = REGISTRY) -> bool:
+def is_decisive(sample: Sample, registry: Registry = REGISTRY) -> bool:
     """Whether no result is constant (zeros, or one truth value): other signatures would give the same constant."""
     return all(_varies(np.asarray(r)) for op in calls_of(sample, registry) for r in run_reference(op))
 
@@ -111,14 +111,14 @@ def calls_of(sample: Sample, registry: Registry) -> list[Call]:
     return [make_call(sample, sample.arrays(dtype, seed), sample.attributes(dtype), registry) for seed in SEEDS]
 
 
-def _wide(array: Array) -> Array:
+def _in_double(array: Array) -> Array:
     """The array in double precision."""
     return array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
 
 
 def _kinds(array: Array) -> list[Sbp]:
     """The layouts of a tensor that the search can distinguish."""
-    summable = array.dtype.kind != "b" and bool(np.isfinite(_wide(array)).all())
+    summable = array.dtype.kind != "b" and bool(np.isfinite(_in_double(array)).all())
     return [B, *([P] if summable else []), *(S(i) for i, d in enumerate(array.shape) if d >= max(DEVICES))]
 
 
@@ -163,7 +163,7 @@ def _is_allowed(op: Call, inputs: Sbps) -> bool:
     return True
 
 
-def _gives(expected: Array, pieces: Sequence[Array], sbp: Sbp) -> bool:
+def _reconstructs(expected: Array, pieces: Sequence[Array], sbp: Sbp) -> bool:
     mesh = (len(pieces),)
     if any(x.shape != local_shape(expected.shape, (sbp,), mesh, rank) for rank, x in enumerate(pieces)):
         return False
@@ -171,7 +171,7 @@ def _gives(expected: Array, pieces: Sequence[Array], sbp: Sbp) -> bool:
         got = assemble(pieces, (sbp,), mesh)
     except FAILURES:
         return False
-    return np.allclose(_wide(got), _wide(expected), 1e-9, 1e-9, equal_nan=True)
+    return np.allclose(_in_double(got), _in_double(expected), 1e-9, 1e-9, equal_nan=True)
 
 
 def _run(op: Call, signature: SbpSignature, p: int) -> list[list[Array]]:

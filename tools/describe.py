@@ -107,7 +107,9 @@ def show_operator(record: Operator) -> str:
     """A record: signature, meaning, each slot and its source location, laws."""
     rows = {slot: _slot(record, slot) for slot in ("types", "sbp", "grad", "reference")}
     meaning_slot = record.meaning
-    rows[meaning_slot] = _formula(record) if meaning_slot == "scalar" else place(getattr(record, meaning_slot))
+    rows[meaning_slot] = (
+        _formula(record) if meaning_slot == "scalar" else source_location(getattr(record, meaning_slot))
+    )
     lines = [
         f"oneflow.{record.signature}",
         "",
@@ -119,7 +121,7 @@ def show_operator(record: Operator) -> str:
     if record.traits:
         lines.append(f"traits: {', '.join(sorted(record.traits))}")
     lines += [f"{slot}: {text}" for slot, text in rows.items()]
-    lines += [f"law {law.name}: {law.text} ({place(law.apply)})" for law in record.laws]
+    lines += [f"law {law.name}: {law.text} ({source_location(law.apply)})" for law in record.laws]
     return "\n".join(lines)
 
 
@@ -127,10 +129,10 @@ def _slot(record: Operator, slot: str) -> str:
     value = getattr(record, slot)
     if isinstance(value, Absent):
         return f"none: {value.reason}"
-    return str(value) if isinstance(value, Factors) else place(value)
+    return str(value) if isinstance(value, Factors) else source_location(value)
 
 
-def place(rule: object) -> str:
+def source_location(rule: object) -> str:
     """The file and line of a rule, or the name of a NumPy function."""
     code = getattr(rule, "__code__", None)
     if code is None:
@@ -145,7 +147,7 @@ def _formula(record: Operator) -> str:
             return meaning.scalar_formula(_plain_call(record, TensorDesc((), dtype)))
         except (OperatorError, AssertionError, TypeError, KeyError):
             continue
-    return place(record.scalar)
+    return source_location(record.scalar)
 
 
 def _plain_call(record: Operator, desc: TensorDesc) -> Call:

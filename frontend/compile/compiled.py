@@ -140,7 +140,7 @@ class CompiledFunction(GuardedFunction):
         return self._fn(*args, **kwargs)
 
     def _full_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        key = None if kwargs or self._spec is not None else _quick_signature(args)
+        key = None if kwargs or self._spec is not None else _fast_signature(args)
         cached = None if key is None else self._by_signature.get(key)
         if cached is not None and self._fast is not cached[2]:
             value = cached[2][1](args)
@@ -157,7 +157,7 @@ class CompiledFunction(GuardedFunction):
         by position.
         """
         leaves, tree = _flatten_arguments(arguments)
-        nested_key = None if key is not None or self._spec is not None else _quick_signature(leaves)
+        nested_key = None if key is not None or self._spec is not None else _fast_signature(leaves)
         if nested_key is not None:
             return self._call_nested((tree, nested_key), arguments, leaves, tree)
         specialization, values, device = self._find(arguments, leaves, tree)
@@ -313,7 +313,7 @@ class CompiledFunction(GuardedFunction):
             candidates = self._specializations.setdefault(key, [])
             specialization = next((s for s in candidates if s.holds(device)), None)
             if specialization is None:
-                candidates[:] = [s for s in candidates if s.may_hold_again]
+                candidates[:] = [s for s in candidates if s.may_match_again]
                 specialization = self._trace_and_compile(filled(arguments, tree.unflatten(specs)), device)
                 candidates.append(specialization)
             self._last = specialization
@@ -356,7 +356,7 @@ def _are_foreign(leaves: Sequence[Any], tree: Tree) -> bool:
     return is_flat and any(is_foreign(x) for x in leaves if not isinstance(x, EagerTensor))
 
 
-def _quick_signature(args: Sequence[Any]) -> tuple[Any, ...] | None:
+def _fast_signature(args: Sequence[Any]) -> tuple[Any, ...] | None:
     """A key for calls that pass arrays, numbers and strings alone, made without flattening; None for other calls."""
     signature: list[tuple[Any, ...]] = [_settings()]
     for x in args:

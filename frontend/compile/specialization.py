@@ -122,7 +122,7 @@ class Specialization:
         return [(c, *(at or NO_RANKS)) for c, at in pairs if isinstance(c, EagerTensor)]
 
     @property
-    def may_hold_again(self) -> bool:
+    def may_match_again(self) -> bool:
         """Whether failing guards may hold later: every guarded object is alive."""
         return aliases_hold(self.traced.guards.aliases, leaves=False)
 

@@ -69,12 +69,12 @@ def _signed(unsigned: DType, signed: DType) -> DType:
     return wider
 
 
-def takes_gradient(operand: DType, gradient: DType) -> bool:
+def accepts_gradient(operand: DType, gradient: DType) -> bool:
     """Whether a gradient of a type may be converted to that of its operand: not from complex to real numbers."""
     return operand.is_inexact and gradient.is_inexact and kind_of(gradient) <= kind_of(operand)
 
 
-def default_of(number: Any) -> DType:
+def default_dtype_of(number: Any) -> DType:
     """The type of a Python number without other operands."""
     if isinstance(number, (complex, np.complexfloating)):
         return get_default_dtype().complex
@@ -94,7 +94,7 @@ def as_number(value: Any) -> Any:
 
 def result_dtype(strong: Sequence[DType], numbers: Sequence[Any] = ()) -> DType:
     """The type that tensors of the types `strong` and Python numbers share; without tensors, that of the numbers."""
-    weak = list(map(default_of, numbers))
+    weak = list(map(default_dtype_of, numbers))
     highest = functools.reduce(common_dtype, weak) if weak else dtypes.bool_
     if not strong:
         return highest

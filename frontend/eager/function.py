@@ -34,7 +34,7 @@ from oneflow.frontend.core.arrays import device_name
 from oneflow.frontend.core.devices import Device, device, move
 from oneflow.frontend.core.dispatch import current_builder
 from oneflow.frontend.core.errors import fail, refuse
-from oneflow.frontend.core.promotion import takes_gradient
+from oneflow.frontend.core.promotion import accepts_gradient
 from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.eager.saved_tensors import Packed, linked, resolved
 from oneflow.frontend.eager.tape import MODE, Variable, no_grad, record
@@ -282,7 +282,7 @@ def _fitted(ops: Any, grad: Any, operand: Value) -> Value | None:
     value = _read(ops, grad)
     if value is None:
         return None
-    if takes_gradient(operand.dtype, value.dtype) and value.dtype != operand.dtype:
+    if accepts_gradient(operand.dtype, value.dtype) and value.dtype != operand.dtype:
         value = ops.call("cast", value, dtype=operand.dtype)[0]
     sizes = zip(reversed(operand.shape), reversed(value.shape), strict=False)
     wider = operand.rank <= value.rank and all(d in (1, n) for d, n in sizes)

@@ -10,7 +10,7 @@ from oneflow.dialect.dtypes import DType
 from oneflow.frontend.core.devices import tensor_factory
 from oneflow.frontend.core.dispatch import as_scalar, as_tensor, dispatch
 from oneflow.frontend.core.errors import fail
-from oneflow.frontend.core.promotion import as_number, default_of, fitting, is_number
+from oneflow.frontend.core.promotion import as_number, default_dtype_of, fitting, is_number
 from oneflow.frontend.core.settings import get_default_dtype
 from oneflow.frontend.core.tensor import Size, Tensor
 from oneflow.frontend.functional.elementwise import add, eq, lt, mul, pow, sin, square, sub, where
@@ -32,7 +32,7 @@ def full(size: Any, fill_value: Any, *, dtype: DType | None = None) -> Tensor:
         raise fail(f"expected a number to fill with, got {fill_value!r}; write flow.broadcast_to for a tensor")
     if any(isinstance(d, bool) or not isinstance(d, (int, Size)) for d in shape):
         raise fail(f"expected integers as sizes, got {list(shape)}")
-    target = dtype or default_of(fill_value)
+    target = dtype or default_dtype_of(fill_value)
     number = fitting(as_number(fill_value), target)
     if not any(isinstance(d, Size) for d in shape):
         return constant(number, target, shape)

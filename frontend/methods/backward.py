@@ -10,7 +10,7 @@ from oneflow.dialect import dtypes
 from oneflow.frontend.core.arrays import is_array
 from oneflow.frontend.core.dispatch import as_tensor, current_builder, dispatch
 from oneflow.frontend.core.errors import fail, refuse
-from oneflow.frontend.core.promotion import takes_gradient
+from oneflow.frontend.core.promotion import accepts_gradient
 from oneflow.frontend.core.settings import SCOPE
 from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.eager.function import zeros_of
@@ -188,7 +188,7 @@ def _weight(root: Tensor, weight: Tensor) -> Tensor:
         RuntimeError: the weight has another shape, or complex numbers for a result of real ones.
     """
     exact = root.dtype.is_inexact and not weight.dtype.is_inexact
-    fitting = cast(weight, root.dtype) if exact or takes_gradient(root.dtype, weight.dtype) else weight
+    fitting = cast(weight, root.dtype) if exact or accepts_gradient(root.dtype, weight.dtype) else weight
     if not fitting.desc.compatible(root.desc):
         raise refuse(f"expected a gradient of type {root.desc}, got {weight.desc}")
     return fitting

@@ -27,7 +27,7 @@ from oneflow.dialect.reverse import (
 from oneflow.frontend.core.arrays import is_array
 from oneflow.frontend.core.dispatch import as_tensor, current_builder, dispatch
 from oneflow.frontend.core.errors import OneFlowError, SourceLocation, fail
-from oneflow.frontend.core.promotion import takes_gradient
+from oneflow.frontend.core.promotion import accepts_gradient
 from oneflow.frontend.core.pytree import Tree, flatten
 from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.eager.tape import enable_grad
@@ -317,7 +317,9 @@ def _leaves_of_structure(value: Any, tree: Tree) -> list[Any]:
 
 def _cotangent(value: Any, cotangent: Any, what: str = "a cotangent") -> Tensor:
     tensor = as_tensor(cotangent, what)
-    tensor = cast(tensor, value.dtype) if _is_inexact(value) and takes_gradient(value.dtype, tensor.dtype) else tensor
+    tensor = (
+        cast(tensor, value.dtype) if _is_inexact(value) and accepts_gradient(value.dtype, tensor.dtype) else tensor
+    )
     if not _is_inexact(value) or not tensor.desc.compatible(value.desc):
         raise fail(f"expected {what} of type {getattr(value, 'desc', 'None')}, got {tensor.desc}")
     return tensor

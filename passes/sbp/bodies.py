@@ -154,7 +154,7 @@ class Bodies:
         self._known: dict[Any, BodySignature] = {}
         self._written: dict[Any, str] = {}
 
-    def offer(self, graph: Graph, choice: Choice, replaces: bool) -> bool:
+    def add_signature(self, graph: Graph, choice: Choice, replaces: bool) -> bool:
         """Gives the first operator whose operands lie in new layouts the signature for them; whether there is one.
 
         `replaces`: it is the only signature then.
@@ -186,12 +186,12 @@ class Bodies:
         to them: that moves nothing.
         """
         arrived = running.arguments(layouts if stated else list(map(_summed, layouts)))
-        first, outcomes = self._settle(node, running, arrived, stated)
+        first, outcomes = self._fixed_point(node, running, arrived, stated)
         found, seeds = [first], dict.fromkeys(arrived[: running.states + running.sequences])
         added = outcomes[-1].added[: running.states]
         starts = [[nd] * running.states for nd in seeds if nd != self._whole] + [added] * any(added)
         for start in starts if not stated else ():
-            found.append(self._settle(node, running, self._begun(running, arrived, start), False)[0])
+            found.append(self._fixed_point(node, running, self._start_arguments(running, arrived, start), False)[0])
 
         def cost(one: BodySignature) -> float:
             sides = zip(node.inputs, layouts, one.signature.inputs, strict=True)
@@ -199,7 +199,9 @@ class Bodies:
 
         return min(found, key=cost)
 
-    def _begun(self, running: BodyOperator, arguments: Sequence[NdSbp], start: Sequence[NdSbp | None]) -> list[NdSbp]:
+    def _start_arguments(
+        self, running: BodyOperator, arguments: Sequence[NdSbp], start: Sequence[NdSbp | None]
+    ) -> list[NdSbp]:
         """The arguments with repeated states in the layouts `start`, where they can have them."""
 
         def begin(desc: TensorDesc, old: NdSbp, nd: NdSbp | None) -> NdSbp:
@@ -210,24 +212,24 @@ class Bodies:
         states = zip(running.call.xs, arguments, start, strict=False)
         return [*(begin(*state) for state in states), *arguments[running.states :]]
 
-    def _settle(
+    def _fixed_point(
         self, node: Node, running: BodyOperator, start: Sequence[NdSbp], stated: bool
     ) -> tuple[BodySignature, Sequence[BodyLayouts]]:
         """The fixed point from arguments in these layouts, and what the bodies do there."""
         arguments = list(start)
         tries = Counter(dict.fromkeys(range(len(arguments)), 2) if stated else {})
-        outcomes = [self._try(node, running, n, arguments) for n in running.symbols]
-        while running.form != "branch" and self._move(running.states, arguments, outcomes, tries):
-            outcomes = [self._try(node, running, n, arguments) for n in running.symbols]
+        outcomes = [self._infer_body(node, running, n, arguments) for n in running.symbols]
+        while running.form != "branch" and self._update_layouts(running.states, arguments, outcomes, tries):
+            outcomes = [self._infer_body(node, running, n, arguments) for n in running.symbols]
         given = outcomes[-1].given
         if running.form == "branch":
             descs = running.call.attrs[next(iter(running.symbols))].outputs
-            given = [self._nearer(*row) for row in zip(descs, *(o.given for o in outcomes), strict=True)]
+            given = [self._cheaper_target(*row) for row in zip(descs, *(o.given for o in outcomes), strict=True)]
         signature = NdSignature(running.operands(arguments), running.results(arguments, given))
         sums = (sum(getattr(o, name) for o in outcomes) for name in ("work", "moved", "cost"))
         return BodySignature(signature, *(running.steps * n for n in sums)), outcomes
 
-    def _move(
+    def _update_layouts(
         self, states: int, arguments: list[NdSbp], outcomes: Sequence[BodyLayouts], tries: Counter[int]
     ) -> bool:
         """Changes the layouts of arguments that every step of a loop would move; whether there were any.
@@ -245,13 +247,13 @@ class Bodies:
         tries.update(moving)
         return bool(moving)
 
-    def _nearer(self, desc: TensorDesc, one: NdSbp, other: NdSbp) -> NdSbp:
+    def _cheaper_target(self, desc: TensorDesc, one: NdSbp, other: NdSbp) -> NdSbp:
         """The cheaper target of two layouts: a tensor in the other layout is moved there with fewer bytes."""
         shape, width = desc.static_shape, width_of(desc)
         there, back = (self.costs.boxing.cost(*pair, shape, width) for pair in ((one, other), (other, one)))
         return other if there < back else one
 
-    def _try(self, node: Node, running: BodyOperator, name: str, arguments: Sequence[NdSbp]) -> BodyLayouts:
+    def _infer_body(self, node: Node, running: BodyOperator, name: str, arguments: Sequence[NdSbp]) -> BodyLayouts:
         """Infers a body for arguments in these layouts."""
         function = self._copy(node, running.symbols[name], arguments)
         try:

@@ -2,9 +2,10 @@
 
 A node with at most two neighbours is replaced by a table between them: for each pair of their signatures, the cost of
 the node's best signature. The elimination is exact, and removes chains, branches and ladders (forward next to
-backward) entirely. If every node has more neighbours, the node with most neighbours is held at its present signature.
-A tensor that several nodes want in one layout is transferred once, which tables of two nodes cannot express: each use
-pays the whole cost or a share, and further passes count only the transfers that the last pass did not make.
+backward) entirely. If every node has more neighbours, the node with most neighbours is fixed at its present
+signature. A tensor that several nodes want in one layout is transferred once, which tables of two nodes cannot
+express: each use pays the whole cost or a share, and further passes count only the transfers that the last pass did
+not make.
 """
 
 from __future__ import annotations
@@ -125,7 +126,7 @@ class _Elimination:
     def __init__(self, graph: Graph, tables: _Tables, known: Choice, shares: Shares) -> None:
         self.nodes = graph.nodes
         self.number = {node: i for i, node in enumerate(self.nodes)}
-        self.held = [n.choices.signatures.index(known[n]) for n in self.nodes]
+        self.fixed = [n.choices.signatures.index(known[n]) for n in self.nodes]
         self.node_costs = [tables.node_cost(n) for n in self.nodes]
         self.neighbours: list[dict[int, Table]] = [{} for _ in self.nodes]
         for tensor in dict.fromkeys(graph.tensors.values()):
@@ -151,11 +152,11 @@ class _Elimination:
                 heapq.heappush(order, (degree, i))
                 i = max((n for n in range(len(self.nodes)) if n not in steps), key=self._degree)
             neighbours = list(self.neighbours[i])
-            held = degree > 2 or len(neighbours) > 2
-            steps[i] = ([], self._hold(i)) if held else (neighbours, self._eliminate(i))
+            fixed = degree > 2 or len(neighbours) > 2
+            steps[i] = ([], self._fix(i)) if fixed else (neighbours, self._eliminate(i))
             for n in neighbours:
                 heapq.heappush(order, (self._degree(n), n))
-        return self._back(steps)
+        return self._back_substitute(steps)
 
     def _degree(self, i: int) -> int:
         """The number of neighbours of a node; 0 where the node has a single signature."""
@@ -165,7 +166,7 @@ class _Elimination:
         """Replaces a node by a table between its neighbours; returns the node's best signature for each pair of
         theirs.
         """
-        neighbours = self._leave(i)
+        neighbours = self._remove(i)
         cost = self.node_costs[i]
         for _, table in neighbours:
             cost = cost[..., None] + np.expand_dims(table, tuple(range(1, cost.ndim)))
@@ -178,13 +179,13 @@ class _Elimination:
             self._join(neighbours[0][0], neighbours[1][0], least)
         return best
 
-    def _hold(self, i: int) -> Table:
+    def _fix(self, i: int) -> Table:
         """Fixes a node at its present signature."""
-        for n, table in self._leave(i):
-            self.node_costs[n] = self.node_costs[n] + table[self.held[i]]
-        return np.array(self.held[i])
+        for n, table in self._remove(i):
+            self.node_costs[n] = self.node_costs[n] + table[self.fixed[i]]
+        return np.array(self.fixed[i])
 
-    def _leave(self, i: int) -> list[tuple[int, Table]]:
+    def _remove(self, i: int) -> list[tuple[int, Table]]:
         """Removes a node from the graph; returns its neighbours with their tables."""
         neighbours = list(self.neighbours[i].items())
         for n, _ in neighbours:
@@ -192,7 +193,7 @@ class _Elimination:
         self.neighbours[i] = {}
         return neighbours
 
-    def _back(self, steps: Mapping[int, tuple[list[int], Table]]) -> dict[Node, NdSignature]:
+    def _back_substitute(self, steps: Mapping[int, tuple[list[int], Table]]) -> dict[Node, NdSignature]:
         chosen: dict[int, int] = {}
         for i, (neighbours, best) in reversed(list(steps.items())):
             chosen[i] = int(best[tuple(chosen[n] for n in neighbours)])

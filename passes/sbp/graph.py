@@ -210,13 +210,13 @@ class GraphReader:
             self._visit_parallel_cast(graph, op)
         elif name.startswith(dialect.PREFIX):
             self._visit_operator(graph, op)
-        elif name == dialect.CAST and self._passes_on(graph, op):
+        elif name == dialect.CAST and self._is_relaxing_cast(graph, op):
             graph.tensors[op.results[0]] = graph.tensors[op.operands[0]]
         else:
             self._visit_other(graph, op)
 
     @staticmethod
-    def _passes_on(graph: Graph, op: ir.Operation) -> bool:
+    def _is_relaxing_cast(graph: Graph, op: ir.Operation) -> bool:
         """Whether a cast is to a less specific type than its operand's."""
         source, result = op.operands[0], from_mlir(op.results[0].type)
         return source in graph.tensors and result is not None and graph.tensors[source].desc.refines(result)

@@ -87,7 +87,7 @@ class Inference:
         """The graph of a function as it is, and its signatures; those of operators with bodies are found by turns."""
         graph = self.reader.read(function)
         choice = self._choose(function, graph, end)
-        while self.bodies.offer(graph, choice, replaces=self.strategy == "greedy"):
+        while self.bodies.add_signature(graph, choice, replaces=self.strategy == "greedy"):
             choice = self._choose(function, graph, end)
         return graph, choice
 

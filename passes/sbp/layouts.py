@@ -22,7 +22,7 @@ from oneflow.passes.structure import Function
 
 @dataclass
 class Layouts:
-    """The layouts of a function's values so far, filled in program order by `enter` and `leave`."""
+    """The layouts of a function's values so far, filled in program order by `add_arguments` and `add_results`."""
 
     submeshes: Submeshes
     registry: Registry
@@ -31,7 +31,7 @@ class Layouts:
     places: dict[ir.Value, Submesh] = field(default_factory=dict)
     descs: dict[ir.Value, TensorDesc] = field(default_factory=dict)
 
-    def enter(self, function: Function) -> None:
+    def add_arguments(self, function: Function) -> None:
         """Records the arguments of a function.
 
         Raises:
@@ -42,9 +42,9 @@ class Layouts:
         for number, (value, nd, place) in enumerate(zip(function.arguments, stated, places, strict=True)):
             if notes.is_tensor(value.type):
                 self.set(value, _required(nd, function.op, f"argument {number}"), place)
-        self._enter_blocks(function.op, 1)
+        self._add_block_arguments(function.op, 1)
 
-    def _enter_blocks(self, op: ir.Operation, skipped: int = 0) -> None:
+    def _add_block_arguments(self, op: ir.Operation, skipped: int = 0) -> None:
         """Records the arguments of an operation's blocks, which are repeated."""
         for value in block_arguments(op, skipped):
             if notes.is_tensor(value.type):
@@ -61,7 +61,7 @@ class Layouts:
         self.values[value], self.descs[value] = nd, desc
         self.places[value] = self.submeshes[place]
 
-    def passes_on(self, op: ir.Operation) -> bool:
+    def is_relaxing_cast(self, op: ir.Operation) -> bool:
         """Whether an operation is a `tensor.cast` to a less specific type."""
         if op.name != dialect.CAST or op.operands[0] not in self.descs:
             return False
@@ -76,7 +76,7 @@ class Layouts:
         """
         if op.name.startswith(dialect.PREFIX):
             annotated = notes.read_operation(op, notes.IN)
-            stated: Sequence[NdSbp | None] = _counted(annotated, op.operands, op)
+            stated: Sequence[NdSbp | None] = _checked_count(annotated, op.operands, op)
         elif op.name == "func.return":
             stated = notes.read_values(function.op, notes.RESULTS, len(op.operands))
         else:
@@ -92,7 +92,7 @@ class Layouts:
         if op.name == notes.PARALLEL_CAST:
             stated: Sequence[NdSbp | None] = [cast_layout(op, self.registry)]
         elif op.name.startswith(dialect.PREFIX):
-            stated = _counted(notes.read_operation(op, notes.OUT), op.results, op)
+            stated = _checked_count(notes.read_operation(op, notes.OUT), op.results, op)
         else:
             stated = self._of_call(op, notes.RESULTS, op.results)
         return [self._if_tensor(v, nd, op) for v, nd in zip(op.results, stated, strict=True)]
@@ -104,9 +104,9 @@ class Layouts:
     def _if_tensor(self, value: ir.Value, nd: NdSbp | None, op: ir.Operation) -> NdSbp | None:
         return _required(nd, op, "every tensor") if notes.is_tensor(value.type) else None
 
-    def leave(self, op: ir.Operation) -> None:
+    def add_results(self, op: ir.Operation) -> None:
         """Records the results of an operation, and the arguments of its blocks."""
-        if self.passes_on(op):
+        if self.is_relaxing_cast(op):
             source = op.operands[0]
             self.values[op.results[0]], self.descs[op.results[0]] = self.values[source], self.descs[source]
             self.places[op.results[0]] = self.places[source]
@@ -114,10 +114,10 @@ class Layouts:
         for value, nd in zip(op.results, self.result_layouts(op), strict=True):
             if nd is not None:
                 self.set(value, nd, placement_of(op))
-        self._enter_blocks(op)
+        self._add_block_arguments(op)
 
 
-def _counted(annotated: list[NdSbp] | None, values: Sequence[ir.Value], op: ir.Operation) -> list[NdSbp]:
+def _checked_count(annotated: list[NdSbp] | None, values: Sequence[ir.Value], op: ir.Operation) -> list[NdSbp]:
     if annotated is None or len(annotated) != len(values):
         raise PassError(
             f"{op.name}: expected {notes.IN} and {notes.OUT} for all operands and results;"

@@ -31,12 +31,12 @@ def assign_placements(function: Function, submeshes: Submeshes, registry: Regist
 
 
 class _Assignment:
-    """A function; `places` has the placements of the values so far, `brought` casts to others."""
+    """A function; `places` has the placements of the values so far, `transferred` casts to others."""
 
     def __init__(self, function: Function, submeshes: Submeshes, registry: Registry) -> None:
         self.function, self.submeshes, self.registry = function, submeshes, registry
         self.places: dict[ir.Value, str] = {}
-        self.brought: dict[tuple[ir.Value, str], ir.Value] = {}
+        self.transferred: dict[tuple[ir.Value, str], ir.Value] = {}
 
     def run(self) -> None:
         names = placements_of(self.function.op, notes.ARGUMENTS, len(self.function.inputs))
@@ -56,7 +56,7 @@ class _Assignment:
 
     def _visit(self, op: ir.Operation) -> None:
         if op.name == notes.PARALLEL_CAST_LIKE:
-            self._go_back(op)
+            self._transfer_gradient(op)
         elif op.name == notes.PLAIN_CAST:
             self._plain_cast(op)
         elif op.name == notes.PARALLEL_CAST:
@@ -73,15 +73,15 @@ class _Assignment:
                 f"{op.name}: expected operators alone in a program of several placements; inline calls", op.location
             )
         if op.name.startswith(dialect.PREFIX) and "barrier" in dialect.record_of(op, self.registry).traits:
-            self._wait(op)
+            self._place_barrier(op)
             return
-        place = self._common(op)
+        place = self._common_placement(op)
         for number, value in enumerate(op.operands):
             if self._at(value) != place:
-                op.operands[number] = self._bring(op, value, place, broadcast(self.submeshes[place].mesh))
+                op.operands[number] = self._transfer(op, value, place, broadcast(self.submeshes[place].mesh))
         self._set(op, place)
 
-    def _wait(self, op: ir.Operation) -> None:
+    def _place_barrier(self, op: ir.Operation) -> None:
         """Gives a barrier the placement of its first operand; operands on other placements are not waited for."""
         place = self._at(op.operands[0])
         if all(self._at(v) == place for v in op.operands):
@@ -94,7 +94,7 @@ class _Assignment:
         write_placement(op, place)
         self.places.update(dict.fromkeys(op.results, place))
 
-    def _common(self, op: ir.Operation) -> str:
+    def _common_placement(self, op: ir.Operation) -> str:
         stated = [self._known(placement_of(op), op)] if notes.PLACEMENT in op.attributes else []
         names = list(dict.fromkeys([*stated, *(p for v in op.operands if (p := self._at(v)) != WHOLE)]))
         if len(names) > 1:
@@ -106,15 +106,15 @@ class _Assignment:
             )
         return names[0] if names else WHOLE
 
-    def _bring(self, op: ir.Operation, value: ir.Value, place: str, nd: NdSbp) -> ir.Value:
+    def _transfer(self, op: ir.Operation, value: ir.Value, place: str, nd: NdSbp) -> ir.Value:
         """`value` on another placement, before `op`."""
         _require_rank(op, value)
-        if (value, place) not in self.brought:
+        if (value, place) not in self.transferred:
             ops = IRBuilder(self.registry, ir.InsertionPoint(op), op.location)
             cast = ops.hierarchical_parallel_cast(ops.wrap(value), nd_sbp=nd, placement=place).handle
             self._set(cast.owner, place)
-            self.brought[value, place] = cast
-        return self.brought[value, place]
+            self.transferred[value, place] = cast
+        return self.transferred[value, place]
 
     def _cast(self, op: ir.Operation) -> None:
         """A cast of the program; no partial sums are sent between placements: the target placement forms them."""
@@ -125,7 +125,7 @@ class _Assignment:
         nd: NdSbp = dialect.read_attributes(op, dialect.record_of(op, self.registry))["nd_sbp"]
         if crosses(op) and any(s.is_partial for s in nd):
             without_partial = tuple(B if s.is_partial else s for s in nd)
-            op.operands[0] = self._bring(op, op.operands[0], place, without_partial)
+            op.operands[0] = self._transfer(op, op.operands[0], place, without_partial)
             del op.attributes["placement"]
         self._set(op, place)
 
@@ -148,7 +148,7 @@ class _Assignment:
         op.results[0].replace_all_uses_with(value)
         op.erase()
 
-    def _go_back(self, op: ir.Operation) -> None:
+    def _transfer_gradient(self, op: ir.Operation) -> None:
         """Moves a gradient to the placement of the differentiated value."""
         value, like = op.operands
         place = self._at(like)
@@ -157,7 +157,7 @@ class _Assignment:
         if place != self._at(value):
             mesh = self.submeshes[place].mesh
             without_partial = tuple(B if s.is_partial else s for s in nd)
-            value = self._bring(op, value, place, without_partial if len(nd) == len(mesh) else broadcast(mesh))
+            value = self._transfer(op, value, place, without_partial if len(nd) == len(mesh) else broadcast(mesh))
         elif attributes["stated"]:
             _require_rank(op, value)
             ops = IRBuilder(self.registry, ir.InsertionPoint(op), op.location)
@@ -180,7 +180,7 @@ class _Assignment:
             place = self._at(value) if free else self._known(stated[number], op)
             if place != self._at(value):
                 nd = layouts[number] or broadcast(self.submeshes[place].mesh)
-                op.operands[number] = self._bring(op, value, place, nd)
+                op.operands[number] = self._transfer(op, value, place, nd)
             names.append(place)
         notes.annotate_values(self.function.op, side, count, lambda i: _named(names[i], op.context))
 

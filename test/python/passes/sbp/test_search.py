@@ -12,7 +12,7 @@ from oneflow.dialect.dtypes import float32, int32, int64
 from oneflow.dialect.record import REGISTRY
 from oneflow.testing.checks import described
 from oneflow.testing.sample import Sample, T, t, v
-from oneflow.testing.sbp_search import calls_of, holds, missing_signatures, tells
+from oneflow.testing.sbp_search import calls_of, is_decisive, missing_signatures, signature_holds
 
 #: Operators of which some samples have signatures by coincidence, which others refute.
 COINCIDENCES = {
@@ -170,7 +170,7 @@ def test_coincidences_are_refuted(name):
     """Another sample refutes an unoffered signature that holds for one sample."""
     missing = dict.fromkeys(s for sample in of(name) for s in missing_signatures(sample))
     assert missing, f"{name} has no coincidences"
-    assert not [str(s) for s in missing if not any(holds(other, s) is False for other in of(name))]
+    assert not [str(s) for s in missing if not any(signature_holds(other, s) is False for other in of(name))]
 
 
 @pytest.mark.parametrize("name", [r.name for r in REGISTRY if r.unoffered])
@@ -196,7 +196,7 @@ def _differs_at(sample, signature, names):
 def test_every_operator_is_searched():
     """Every operator has a small sample that decides signatures, or no sample can."""
     silent = {name for names in SILENT.values() for name in names.split()}
-    told = {s.op for s in SEARCHABLE if tells(s)}
+    told = {s.op for s in SEARCHABLE if is_decisive(s)}
     names = {r.name for r in REGISTRY if "collective" not in r.traits} & {s.op for s in SAMPLES}
     assert names - told == silent
 
