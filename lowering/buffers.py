@@ -46,18 +46,13 @@ class Buffer:
     argument: int | None = None
 
     @property
-    def root(self) -> Buffer:
-        """The buffer at the end of the chain of aliases."""
-        return self if self.aliases is None else self.aliases.root
-
-    @property
     def dynamic(self) -> bool:
         """Whether the buffer is allocated and freed during the run."""
         return self.kind == "temporary" and self.bytes is None and self.result is None
 
 
 #: A buffer in the workspace: the offset, the aligned end, and the first and the last operation of the lifetime.
-Placed = tuple[int, int, int, int]
+LiveRange = tuple[int, int, int, int]
 
 
 class Kernel(Protocol):
@@ -193,21 +188,21 @@ def assign_offsets(buffers: Sequence[Buffer], disjoint: bool = False) -> int:
     """
     aliased = [b for b in buffers if b.aliases is not None]
     for buffer in aliased:
-        root = buffer.root
+        root = _root(buffer)
         root.last = max(root.last, buffer.last)
-    buckets: dict[int, set[Placed]] = {}
+    buckets: dict[int, set[LiveRange]] = {}
     top = 0
     fixed = [b for b in buffers if b.kind == "temporary" and b.bytes is not None and b.result is None]
     for buffer in sorted((b for b in fixed if b.aliases is None), key=lambda b: -(b.bytes or 0)):
         lifetime = range(buffer.first // BUCKET, buffer.last // BUCKET + 1)
-        others = set[Placed]().union(*(buckets.get(bucket, ()) for bucket in lifetime))
+        others = set[LiveRange]().union(*(buckets.get(bucket, ()) for bucket in lifetime))
         buffer.offset = top if disjoint else _first_fit(buffer, sorted(others))
         end = _aligned(buffer.offset + (buffer.bytes or 0))
         top = max(top, end)
         for bucket in lifetime:
             buckets.setdefault(bucket, set()).add((buffer.offset, end, buffer.first, buffer.last))
     for buffer in aliased:
-        buffer.offset = buffer.root.offset
+        buffer.offset = _root(buffer).offset
     return top
 
 
@@ -225,11 +220,18 @@ def plan_workspace(entry: ir.Operation, buffers: Sequence[Buffer], disjoint: boo
     return workspace
 
 
-def _first_fit(buffer: Buffer, placed: Sequence[Placed]) -> int:
+def _root(buffer: Buffer) -> Buffer:
+    """The buffer at the end of a chain of aliases."""
+    while buffer.aliases is not None:
+        buffer = buffer.aliases
+    return buffer
+
+
+def _first_fit(buffer: Buffer, placed: Sequence[LiveRange]) -> int:
     """The first offset where a buffer fits between placed buffers, sorted by offset, with overlapping lifetimes."""
     offset, size, first, last = 0, buffer.bytes or 0, buffer.first, buffer.last
-    for begin, end, born, died in placed:
-        if end > offset and first <= died and born <= last:
+    for begin, end, first_use, last_use in placed:
+        if end > offset and first <= last_use and first_use <= last:
             if offset + size <= begin:
                 break
             offset = end

@@ -46,19 +46,19 @@ class ControlWriter:
         self.predicate, self.workspace = self._at(self.scratch, predicate), self._at(self.scratch, workspace)
         _WRITERS[self.control.form](self)
 
-    def steps(self) -> None:
+    def scan(self) -> None:
         """A block for each step. The buffers of the states are chosen so that the last step writes the results."""
         writer, length = self.writer, self.control.length
         initial = list(self.inputs[: self.states])
         start, carried = self._loop([("index", writer.index(0)), *((ADDRESS, name) for name in initial)])
         number, *states = carried
-        going = writer.op(f"arith.cmpi ult, {number}, {writer.index(length)} : index")
-        after = self._branch(going)
+        has_step = writer.op(f"arith.cmpi ult, {number}, {writer.index(length)} : index")
+        after = self._branch(has_step)
         at = writer.binary("subi", length - 1, number) if self.control.reverse else number
         left = writer.binary("subi", length - 1, number)
-        is_result = writer.op(f"arith.cmpi eq, {writer.binary('remui', left, 2)}, {writer.index(0)} : index")
+        writes_result = writer.op(f"arith.cmpi eq, {writer.binary('remui', left, 2)}, {writer.index(0)} : index")
         targets = [
-            writer.op(f"arith.select {is_result}, {self.result_of[i]}, {self.alternate[i]} : {ADDRESS}")
+            writer.op(f"arith.select {writes_result}, {self.result_of[i]}, {self.alternate[i]} : {ADDRESS}")
             for i in range(self.states)
         ]
         self._keep_states(states, at)
@@ -72,7 +72,7 @@ class ControlWriter:
         if length == 0:
             self._copy_states(initial)
 
-    def loop_while(self) -> None:
+    def while_loop(self) -> None:
         """A block for the condition and one for the body."""
         writer = self.writer
         initial, constants = list(self.inputs[: self.states]), self.inputs[self.states :]
@@ -86,7 +86,7 @@ class ControlWriter:
         writer.line(f"{after}:")
         self._copy_states(now)
 
-    def branch(self) -> None:
+    def conditional(self) -> None:
         """A block for each body."""
         predicate, *operands = self.inputs
         otherwise, after = self._branch(self._load(predicate)), self._label()
@@ -176,7 +176,7 @@ class ControlWriter:
 
 
 _WRITERS: Mapping[str, Callable[[ControlWriter], None]] = {
-    "steps": ControlWriter.steps,
-    "while": ControlWriter.loop_while,
-    "branch": ControlWriter.branch,
+    "steps": ControlWriter.scan,
+    "while": ControlWriter.while_loop,
+    "branch": ControlWriter.conditional,
 }

@@ -45,7 +45,8 @@ class CalledFunctions:
 class DonationAnalysis:
     """Finds the donated arguments whose memory results of an entry take.
 
-    `_in_place` caches answers of `in_place` by kernel, operand and result: the calls of an optimizer step are alike.
+    `_in_place` caches answers of `can_write_in_place` by kernel, operand and result: a step of an optimizer calls few
+    kernels many times.
     """
 
     ops: Sequence[ir.Operation]
@@ -88,7 +89,7 @@ class DonationAnalysis:
             return updated == read[0]
         key = callee, read[0], written[0]
         if key not in self._in_place:
-            self._in_place[key] = in_place(kernel, read[0], written[0])
+            self._in_place[key] = can_write_in_place(kernel, read[0], written[0])
         return self._in_place[key]
 
 
@@ -106,7 +107,7 @@ def _has_checks(kernel: Kernel) -> bool:
     return not called.isdisjoint((CHECK_INDEX, CHECK_SIZE))
 
 
-def in_place(kernel: Kernel, operand: int, result: int) -> bool:
+def can_write_in_place(kernel: Kernel, operand: int, result: int) -> bool:
     """Whether a kernel can write a result over an operand."""
     value, returned = kernel.block.arguments[operand], returned_values(kernel.block)[result]
     try:

@@ -33,15 +33,15 @@ from oneflow.passes.base import Pass
 from oneflow.passes.inline import functions_of
 from oneflow.passes.registry import register_pass
 
-_NEST = (
+_NEST_EMITTERS = (
     emit_short_rows, emit_inner_vectorized, emit_interleaved, emit_outer_vectorized, emit_transposes, emit_scalars,
 )  # fmt: skip
 #: Emitters by kind of kernel, tried in order.
 EMITTERS: dict[str, tuple[Callable[[Kernel, Structure], str], ...]] = {
-    "pointwise": _NEST,
-    "row": _NEST,
-    "movement": _NEST,
-    "contraction": (emit_dot_products, emit_skinny_contraction, emit_contraction, *_NEST),
+    "pointwise": _NEST_EMITTERS,
+    "row": _NEST_EMITTERS,
+    "movement": _NEST_EMITTERS,
+    "contraction": (emit_dot_products, emit_skinny_contraction, emit_contraction, *_NEST_EMITTERS),
     "loops": (),
 }
 
@@ -64,16 +64,16 @@ class EmitKernels(Pass):
         for entry in entries:
             check_kernels_formed(entry)
         texts = [emit_kernel(k) for k in kernels]
-        fallback = [k for k, text in zip(kernels, texts, strict=True) if text is None]
+        unsupported = [k for k, text in zip(kernels, texts, strict=True) if text is None]
         external = declarations(module)
-        called = CalledFunctions({k.name: k for k in kernels}, list(external), frozenset(k.name for k in fallback),
+        called = CalledFunctions({k.name: k for k in kernels}, list(external), frozenset(k.name for k in unsupported),
                       checking_kernels(module, kernels),
                       {name: pairs for name, of in external.items() if (pairs := in_place_pairs(of))},
                       read_controls(module))  # fmt: skip
         plans, bodies = _plans(module, entries, called)
         attributes = plans[0].module_attributes() if plans else {}
-        bufferized = bufferize(fallback, KERNEL_RUNTIME) if fallback else None
-        declared = [f"func.func private @{k.name}_launch({k.types()})" for k in fallback]
+        bufferized = bufferize(unsupported, KERNEL_RUNTIME) if unsupported else None
+        declared = [f"func.func private @{k.name}_launch({k.types()})" for k in unsupported]
         emitted = [text for text in texts if text is not None]
         declared += [plan_declaration(f"{k.name}_launch", k.types()) for k in kernels]
         emitted_module = ir.Module.parse(
@@ -125,13 +125,13 @@ def _is_runtime(op: ir.Operation) -> bool:
 
 def _replace(module: ir.Module, emitted_module: ir.Module, bufferized: ir.Module | None) -> None:
     """Replaces the functions of the module by the emitted and the bufferized functions."""
-    fallback = [o.operation for o in bufferized.body.operations] if bufferized is not None else []
-    fallback = [op for op in fallback if not _is_runtime(op)]
+    launches = [o.operation for o in bufferized.body.operations] if bufferized is not None else []
+    launches = [op for op in launches if not _is_runtime(op)]
     for op in [o.operation for o in module.body.operations]:
         op.erase()
-    names = {ir.StringAttr(op.attributes["sym_name"]).value for op in fallback}
+    names = {ir.StringAttr(op.attributes["sym_name"]).value for op in launches}
     for op in [o.operation for o in emitted_module.body.operations]:
         if ir.StringAttr(op.attributes["sym_name"]).value not in names:
             module.body.append(op)
-    for op in fallback:
+    for op in launches:
         module.body.append(op)

@@ -16,7 +16,7 @@ from oneflow.dialect._mlir import ir
 from oneflow.dialect.narrow_floats import NARROW_FLOATS
 from oneflow.dialect.record import Registry
 from oneflow.lowering.llvm import float_conversions
-from oneflow.lowering.llvm.inlined_functions import call_inlined, shape_of
+from oneflow.lowering.llvm.inlined_functions import call_inlined, float_shape
 from oneflow.lowering.llvm.widen_floats import converted, element_of, widened
 from oneflow.lowering.targets.choice import cpu_target
 from oneflow.lowering.targets.cpu import CpuTarget
@@ -87,6 +87,6 @@ def _split(op: ir.Operation) -> list[ir.Operation]:
 
 def _call(module: ir.Module, op: ir.Operation, function: Callable[..., str], name: str, defined: set[str]) -> None:
     """Replaces an operation by a call of the function called `name`, whose body `function` writes."""
-    shape = shape_of(op.operands[0].type)
+    shape = float_shape(op.operands[0].type)
     if shape is not None:
         call_inlined(module, op, function, f"oneflow_{name}_{shape[1]}", defined)

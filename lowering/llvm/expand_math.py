@@ -14,7 +14,7 @@ from oneflow.dialect._mlir import ir
 from oneflow.dialect.record import Registry
 from oneflow.lowering.llvm import exponentials, powers, trigonometric
 from oneflow.lowering.llvm.float_formats import FORMATS
-from oneflow.lowering.llvm.inlined_functions import call_inlined, shape_of
+from oneflow.lowering.llvm.inlined_functions import call_inlined, float_shape
 from oneflow.passes.base import Pass
 from oneflow.passes.registry import register_pass
 from oneflow.passes.walk import gather
@@ -45,7 +45,7 @@ class ExpandMath(Pass):
         """Rewrites every such operation in the module."""
         defined: set[str] = set()
         for op in gather(module.operation, lambda op: op.name in FUNCTIONS):
-            element, lanes = shape_of(op.results[0].type) or ("", 0)
+            element, lanes = float_shape(op.results[0].type) or ("", 0)
             if element in FORMATS and (element == "f32" or op.name not in NARROW):
                 typed = "" if element == "f32" else f"_{element}"
                 name = f"oneflow_{op.name.removeprefix('math.')}{typed}_{lanes}"

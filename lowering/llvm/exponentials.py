@@ -115,7 +115,7 @@ def _split_log(m: Math, x: str) -> tuple[str, str, str]:
     return exponent, f, m.fma(s, m.fma(z, m.polynomial(z, *m.format.log), half), m.op("negf", half))
 
 
-def _log_edges(m: Math, x: str, y: str) -> str:
+def _log_with_special_values(m: Math, x: str, y: str) -> str:
     """The logarithm y of x with the values for 0, infinity, NaN and negative numbers."""
     format_ = m.format
     y = m.select(m.compare("cmpf", "oeq", x, m.const(format_.infinity)), x, y)
@@ -128,7 +128,7 @@ def log(m: Math, x: str) -> str:
     exponent, f, y = _split_log(m, x)
     high, low = (m.const(c) for c in m.format.log_2)
     y = m.op("addf", f, m.fma(exponent, low, y))
-    return _log_edges(m, x, m.fma(exponent, high, y))
+    return _log_with_special_values(m, x, m.fma(exponent, high, y))
 
 
 def log2(m: Math, x: str) -> str:
@@ -137,7 +137,7 @@ def log2(m: Math, x: str) -> str:
     # log2(e) = 1 + 0.44..: f times 1 is exact.
     extra = m.const(LOG2_E - 1)
     y = m.op("addf", m.fma(f, extra, m.fma(y, extra, y)), f)
-    return _log_edges(m, x, m.op("addf", exponent, y))
+    return _log_with_special_values(m, x, m.op("addf", exponent, y))
 
 
 def log10(m: Math, x: str) -> str:
@@ -145,7 +145,7 @@ def log10(m: Math, x: str) -> str:
     exponent, f, y = _split_log(m, x)
     high, low = (m.const(c) for c in m.format.log10_2)
     y = m.fma(f, m.const(LOG10_E), m.fma(y, m.const(LOG10_E), m.op("mulf", exponent, low)))
-    return _log_edges(m, x, m.fma(exponent, high, y))
+    return _log_with_special_values(m, x, m.fma(exponent, high, y))
 
 
 def log1p(m: Math, x: str) -> str:

@@ -11,7 +11,7 @@ from oneflow.lowering.llvm.arithmetic import Math
 FLOAT_NAMES = frozenset(d.mlir for d in dtypes.DTYPES if d.is_float)
 
 
-def shape_of(value_type: ir.Type) -> tuple[str, int] | None:
+def float_shape(value_type: ir.Type) -> tuple[str, int] | None:
     """The float element type and the vector length (0 for a scalar) of a type; None for other types."""
     lanes, element_type = 0, value_type
     if isinstance(value_type, ir.VectorType):
@@ -37,7 +37,7 @@ def call_inlined(
 
 def _function_text(op: ir.Operation, function: Callable[..., str], name: str) -> str:
     """The function for one vector type as MLIR text."""
-    shape = shape_of(op.operands[0].type)
+    shape = float_shape(op.operands[0].type)
     assert shape is not None
     element, lanes = shape
     m, kind = Math(lanes or None, base=element), op.results[0].type

@@ -159,14 +159,14 @@ class _CopyStep:
         outer, rows = (sizes[: axis - 1], sizes[axis - 1]) if many else (sizes[:axis], 1)
 
         def step(number: str) -> None:
-            to = target
+            target_run = target
             rest: Index = number
             for d in reversed(range(len(outer))):
                 index = w.binary("remui", rest, outer[d]) if d else rest
                 rest = w.binary("divui", rest, outer[d]) if d else rest
-                to = to.moved(w, w.mul(index, w.mul(strides[d], part.strides[d])))
-            from_ = source.moved(w, w.mul(number, w.mul(rows, run)) if outer else 0)
-            self._rows(rows, run, from_, to, w.mul(strides[axis - 1], part.strides[axis - 1]))
+                target_run = target_run.moved(w, w.mul(index, w.mul(strides[d], part.strides[d])))
+            source_run = source.moved(w, w.mul(number, w.mul(rows, run)) if outer else 0)
+            self._rows(rows, run, source_run, target_run, w.mul(strides[axis - 1], part.strides[axis - 1]))
 
         return self._function(step, lambda x: x.product(outer), steps_of((rows, run)))
 
@@ -225,12 +225,12 @@ class _CopyStep:
         """Copies `count` runs that are contiguous in the source and `stride` elements apart in the target."""
         w = self.writer
         with self._loop(0, count, 1) as row:
-            from_, to = source.moved(w, w.mul(row, run)), target.moved(w, w.mul(row, stride))
+            source_run, target_run = source.moved(w, w.mul(row, run)), target.moved(w, w.mul(row, stride))
             if run == 1:
-                value = w.op(f"memref.load {from_.element(w, 0)}")
-                w.line(f"memref.store {value}, {to.element(w, 0)}")
+                value = w.op(f"memref.load {source_run.element(w, 0)}")
+                w.line(f"memref.store {value}, {target_run.element(w, 0)}")
             else:
-                self.runs.copy(run, from_, to)
+                self.runs.copy(run, source_run, target_run)
 
     @contextmanager
     def _loop(self, begin: Index, end: Index, step: int) -> Iterator[str]:

@@ -23,8 +23,8 @@ def plan_symbol(name: str) -> str:
 
 def plan_declaration(name: str, parameters: str, result: str = "") -> str:
     """The declaration of a function for calls in a plan."""
-    gives = f" -> {result}" if result else ""
-    text = f"func.func private @{name}{PLAN_SUFFIX}({parameters}){gives}".replace(POINTER, ADDRESS)
+    returned = f" -> {result}" if result else ""
+    text = f"func.func private @{name}{PLAN_SUFFIX}({parameters}){returned}".replace(POINTER, ADDRESS)
     return f"{text} attributes {{oneflow.planned = @{name}}}"
 
 

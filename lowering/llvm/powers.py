@@ -34,15 +34,17 @@ def pow(m: Math, x: str, y: str) -> str:
     positive = m.compare("cmpi", "ult", beyond, m.number(infinity - smallest_normal), element=format_.integer)
     finite = m.compare("cmpf", "olt", m.absolute(y), m.const(format_.infinity))
     plain = m.op("andi", positive, finite, element="i1")
-    return m.if_all_lanes(plain, lambda: _power(m, x, y, edges=False), lambda: _any_power(m, x, y))
+    return m.if_all_lanes(
+        plain, lambda: _power(m, x, y, special_cases=False), lambda: _power_with_special_cases(m, x, y)
+    )
 
 
-def _any_power(m: Math, x: str, y: str) -> str:
+def _power_with_special_cases(m: Math, x: str, y: str) -> str:
     """x^y with all special cases."""
     integral = m.compare("cmpf", "oeq", m.unary("roundeven", y), y)
     half = m.op("mulf", y, m.const(0.5))
     odd = m.op("andi", integral, m.compare("cmpf", "one", m.unary("roundeven", half), half), element="i1")
-    result = _power(m, m.absolute(x), y, edges=True)
+    result = _power(m, m.absolute(x), y, special_cases=True)
     result = m.select(odd, m.copysign(result, x), result)
     root = m.op(
         "andi", _negative_number(m, x), m.op("xori", integral, m.const("true", "i1"), element="i1"), element="i1"
@@ -60,15 +62,15 @@ def _negative_number(m: Math, x: str) -> str:
     return m.op("andi", m.compare("cmpf", "olt", x, m.const(0.0)), finite, element="i1")
 
 
-def _power(m: Math, size: str, y: str, *, edges: bool) -> str:
-    """size^y for a positive, normal size; with `edges`, for every size and y whose result is not NaN."""
-    parts = exponent_and_mantissa(m, size) if edges else parts_of_normal(m, size)
+def _power(m: Math, size: str, y: str, *, special_cases: bool) -> str:
+    """size^y for a positive, normal size; with `special_cases`, for every size and y whose result is not NaN."""
+    parts = exponent_and_mantissa(m, size) if special_cases else parts_of_normal(m, size)
     high, low = (_log2(m, *parts), "") if m.base == "f32" else _log2_pair(m, *parts)
-    high = _log_of_edges(m, size, high) if edges else high
-    return _by_f64(m, y, high, edges) if m.base == "f32" else _by_pair(m, y, (high, low), edges)
+    high = _log_with_special_values(m, size, high) if special_cases else high
+    return _by_f64(m, y, high, special_cases) if m.base == "f32" else _by_pair(m, y, (high, low), special_cases)
 
 
-def _log_of_edges(m: Math, size: str, logarithm: str) -> str:
+def _log_with_special_values(m: Math, size: str, logarithm: str) -> str:
     """An f64 logarithm with the values for 0 and infinity."""
     d = m.wide
     is_zero, is_infinite = (m.compare("cmpf", "oeq", size, m.const(c)) for c in (0.0, m.format.infinity))
@@ -76,11 +78,11 @@ def _log_of_edges(m: Math, size: str, logarithm: str) -> str:
     return d.select(is_infinite, d.const(d.format.infinity), logarithm)
 
 
-def _by_f64(m: Math, y: str, logarithm: str, edges: bool) -> str:
+def _by_f64(m: Math, y: str, logarithm: str, special_cases: bool) -> str:
     """2^(y logarithm) for an f32 y and an f64 logarithm."""
     d = m.wide
     t = d.op("mulf", m.convert("extf", y, "f32", "f64"), logarithm)
-    t = d.clamp(_without_nan(d, t) if edges else t, -200.0, 200.0)
+    t = d.clamp(_without_nan(d, t) if special_cases else t, -200.0, 200.0)
     return m.convert("truncf", _exp2(d, t), "f64", "f32")
 
 
@@ -106,14 +108,14 @@ def _exp2(d: Math, t: str) -> str:
     return d.from_bits(d.on_bits("addi", d.bits(p), moved))
 
 
-def _by_pair(m: Math, y: str, logarithm: Pair, edges: bool) -> str:
+def _by_pair(m: Math, y: str, logarithm: Pair, special_cases: bool) -> str:
     """2^(y logarithm) for an f64 y and a double-double logarithm."""
     high, low = logarithm
     product = m.op("mulf", y, high)
     rest = m.fma(y, low, m.fma(y, high, m.op("negf", product)))
     # Beyond this limit the result is 0 or infinite, and the rest can be NaN.
     inside = m.compare("cmpf", "olt", m.absolute(product), m.const(m.format.exp2_range[1] + 100))
-    bounded = m.clamp(_without_nan(m, product) if edges else product, *m.format.exp2_range)
+    bounded = m.clamp(_without_nan(m, product) if special_cases else product, *m.format.exp2_range)
     n = m.unary("roundeven", bounded)
     r = m.op("addf", m.op("subf", bounded, n), m.select(inside, rest, m.const(0.0)))
     y = m.op("addf", expm1_polynomial(m, m.op("mulf", r, m.const(LOG_2))), m.const(1.0))

@@ -41,7 +41,7 @@ class SplitForThreads(Pass):
         """Splits reductions in every function with a body."""
         check_legal(module)
         fuse_elementwise(module)
-        split_reductions(module, _combiners, _choose, _order)
+        split_reductions(module, _combiners, _choose_split, _result_order)
 
 
 def _combiners(node: Node) -> list[ReductionCombiner]:
@@ -62,13 +62,13 @@ def _combiner(node: Node, number: int) -> ReductionCombiner:
     return ReductionCombiner(combiner.op, ir.Attribute.parse(f"{combiner.identity}{typed}"))
 
 
-def _choose(node: Node) -> tuple[int | None, int]:
+def _choose_split(node: Node) -> tuple[int | None, int]:
     """The loop to split, and the number of parts."""
     loop = longest_reduction(node)
-    return loop, 1 if loop is None else _parts(node, loop)
+    return loop, 1 if loop is None else _part_count(node, loop)
 
 
-def _parts(node: Node, loop: int) -> int:
+def _part_count(node: Node, loop: int) -> int:
     """The number of parts of a loop; 1 leaves the loop whole."""
     loop_sizes = [loop_size([node], n) for n in node.names]
     sizes = [s for s in loop_sizes if s is not None]
@@ -77,7 +77,7 @@ def _parts(node: Node, loop: int) -> int:
     results = math.prod(s for d, s in enumerate(sizes) if d not in node.reductions)
     depth, product = math.prod(sizes[d] for d in node.nonunit_reductions), is_contraction(node)
     limits = cpu_target().kernels.splits
-    if not results or not depth or results >= _enough_results(node, sizes):
+    if not results or not depth or results >= _parallel_results(node, sizes):
         return 1
     if product and depth < 4 * limits.min_product_depth:
         return 1
@@ -86,7 +86,7 @@ def _parts(node: Node, loop: int) -> int:
     return max((n for n in range(2, min(sizes[loop], most) + 1) if sizes[loop] % n == 0), default=1)
 
 
-def _enough_results(node: Node, sizes: Sequence[int]) -> int:
+def _parallel_results(node: Node, sizes: Sequence[int]) -> int:
     """How many results are enough parallel steps: each row is a step; columns and products share steps."""
     limits = cpu_target().kernels.splits
     if not is_contraction(node):
@@ -99,7 +99,7 @@ def _enough_results(node: Node, sizes: Sequence[int]) -> int:
     return limits.enough_narrow_products if min(one_sided) <= limits.narrow else limits.enough_products
 
 
-def _order(node: Node) -> list[int] | None:
+def _result_order(node: Node) -> list[int] | None:
     """The dimensions of a product's partial results, with the longest dimension of one operand last.
 
     The last dimension is vectorized, and the last dimension of a filter is too short for vectors.

@@ -8,15 +8,15 @@ from typing import ClassVar
 from oneflow.dialect import dtypes
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.record import Registry
-from oneflow.lowering.llvm.inlined_functions import shape_of
+from oneflow.lowering.llvm.inlined_functions import float_shape
 from oneflow.passes.base import Pass
 from oneflow.passes.registry import register_pass
 from oneflow.passes.walk import gather
 
 NARROW = frozenset(("f16", "bf16", *(d.mlir for d in dtypes.FLOAT8)))
 #: Prefixes and suffixes of the operations that compute with floats, without conversions between floats.
-_BEGINNINGS = ("math.", "vector.reduction", "arith.fpto")
-_ENDS = ("tofp", "addf", "subf", "mulf", "divf", "remf", "negf", "cmpf", "imumf", "numf")
+_PREFIXES = ("math.", "vector.reduction", "arith.fpto")
+_SUFFIXES = ("tofp", "addf", "subf", "mulf", "divf", "remf", "negf", "cmpf", "imumf", "numf")
 
 
 @register_pass
@@ -38,14 +38,14 @@ class WidenFloats(Pass):
 def _computes_narrow(op: ir.Operation) -> bool:
     """Whether an operation computes with floats of 8 or 16 bits."""
     name = op.name
-    if not name.startswith(_BEGINNINGS) and not name.endswith(_ENDS):
+    if not name.startswith(_PREFIXES) and not name.endswith(_SUFFIXES):
         return False
     return any(element_of(v.type) in NARROW for v in (op.results[0], op.operands[0]))
 
 
 def element_of(value_type: ir.Type) -> str:
     """The element type of a float scalar or one-dimensional vector; an empty text for other types."""
-    shape = shape_of(value_type)
+    shape = float_shape(value_type)
     return shape[0] if shape else ""
 
 
