@@ -82,8 +82,8 @@ BOOLS = {"arith.maxui": "{0} | {1}", "arith.minui": "{0} & {1}", "arith.addi": "
 INTEGER_PREDICATES = ("==", "!=", "<", "<=", ">", ">=", "<", "<=", ">", ">=")
 FLOAT_PREDICATES: tuple[Template, ...] = (
     "never", "{0} == {1}", "{0} > {1}", "{0} >= {1}", "{0} < {1}", "{0} <= {1}", "({0} < {1}) | ({0} > {1})",
-    "({0} == {0}) & ({1} == {1})", "({0} == {1}) | ({0} != {0}) | ({1} != {1})", Call("logical_not", "{0} <= {1}"),
-    Call("logical_not", "{0} < {1}"), Call("logical_not", "{0} >= {1}"), Call("logical_not", "{0} > {1}"),
+    "({0} == {0}) & ({1} == {1})", "({0} == {1}) | ({0} != {0}) | ({1} != {1})", Call("boolean_not", "{0} <= {1}"),
+    Call("boolean_not", "{0} < {1}"), Call("boolean_not", "{0} >= {1}"), Call("boolean_not", "{0} > {1}"),
     "{0} != {1}",
     "({0} != {0}) | ({1} != {1})", "always",
 )  # fmt: skip

@@ -104,7 +104,7 @@ _DEFINITIONS = {
     "bitwise_and": ("a, b", "return a & b"),
     "bitwise_or": ("a, b", "return a | b"),
     "bitwise_xor": ("a, b", "return a ^ b"),
-    "logical_not": ("a", "return a == 0"),
+    "boolean_not": ("a", "return a == 0"),
     "floor_divide": ("a, b", """
     quotient = a // b
     return tl.where((quotient * b != a) & ((a < 0) != (b < 0)), quotient - 1, quotient)

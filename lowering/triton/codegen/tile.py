@@ -1,7 +1,7 @@
 """Tiles: the positions of a program's elements along axes, their offsets in memory, and masks.
 
-An axis is a number of loops of the structure, flattened in row-major order. Loops that every tensor walks with one
-stride are a group, which has one position: so positions need few divisions.
+An axis is a number of loops of the structure, flattened in row-major order. Loops along which every tensor has one
+stride are collapsed into a group with one position, so that positions need few divisions.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class Tile:
     Attributes:
         axes: its axes; those of `block_axes` are the dimensions of a full block.
         sizes: the size of each loop.
-        forms: the offsets of all uses, which decide what loops are walked as one.
+        forms: the offsets of all uses, which decide what loops are collapsed.
         opaque: loops that are not merged, since their positions are read.
         positions: the position of each group of loops, by its innermost loop.
         masks: the mask of each axis, None where the whole block is in range.
@@ -181,18 +181,18 @@ class Tile:
             inner = inner * size
 
     def groups(self, loops: Sequence[int]) -> list[list[int]]:
-        """The loops that are walked as one, in groups; loops of size 1 are left out."""
+        """The loops in groups that are collapsed; loops of size 1 are left out."""
         groups: list[list[int]] = []
         for loop in loops:
             if self.sizes[loop] == Size.of(1):
                 continue
-            if groups and self._walks_as_one(groups[-1][-1], loop):
+            if groups and self._can_collapse(groups[-1][-1], loop):
                 groups[-1].append(loop)
             else:
                 groups.append([loop])
         return groups
 
-    def _walks_as_one(self, outer: int, inner: int) -> bool:
+    def _can_collapse(self, outer: int, inner: int) -> bool:
         alone = self.opaque.union(*(c.dims for f in self.forms for c, _ in f.computed))
         if {outer, inner} & alone:
             return False

@@ -101,9 +101,9 @@ class View:
 
     def is_leading_row(self, kept: Sequence[int]) -> bool:
         """Whether the elements along the dimensions `kept` are the first elements of the tensor, contiguous."""
-        seen = self.permuted(kept)
-        count = math.prod(seen.shape)
-        return not self.first and seen.reshaped((count,)) == View((count,), (1,))
+        permuted = self.permuted(kept)
+        count = math.prod(permuted.shape)
+        return not self.first and permuted.reshaped((count,)) == View((count,), (1,))
 
     @property
     def normalized(self) -> View:
@@ -144,8 +144,8 @@ class Views:
         for source, view in views:
             for op in dict.fromkeys(use.owner.operation for use in source.uses):
                 step = self._step(op.results[0]) if len(op.results) == 1 else None
-                seen = step[1](view) if step is not None and step[0] == source else None
-                views += [] if seen is None else [(op.results[0], seen)]
+                composed = step[1](view) if step is not None and step[0] == source else None
+                views += [] if composed is None else [(op.results[0], composed)]
         yield from views[1:]
 
     def erase_unused(self, module: ir.Module) -> None:

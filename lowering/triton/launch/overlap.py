@@ -1,4 +1,4 @@
-"""Overlap of computation with external kernels, above all collectives, by the lives of buffers.
+"""Overlap of computation with external kernels, above all collectives, by the lifetimes of buffers.
 
 A plan is a sequence, but on a device an operation waits only for operations that use the same memory. So memory of an
 external kernel, or of an operation that depends on such a kernel, is not reused by operations that do not depend on
@@ -18,8 +18,8 @@ from oneflow.lowering.kernels.graph import is_external_call
 NONE = -1
 
 
-def extend_lives(ops: Sequence[ir.Operation], liveness: Liveness) -> None:
-    """Extends the lives of buffers of an entry."""
+def extend_lifetimes(ops: Sequence[ir.Operation], liveness: Liveness) -> None:
+    """Extends the lifetimes of buffers of an entry."""
     waits_for, ends = _last_external_calls(ops), _next_external_calls(ops)
     ending: dict[int, list[Buffer]] = defaultdict(list)
     for buffer in liveness.buffers:

@@ -4,9 +4,9 @@
         b1 = run.result(0, in0_0 * 4, (in0_0,))
         run.launch("main_kernel_0", in0, in0_0, b1, in0_0, writes=1)
 
-Static temporaries have offsets in one workspace, planned by their lives. A kernel that updates an operand overwrites
-the operand if no operation reads it later, else a copy. A result takes the memory of the argument that is donated to
-the result where the reads of the argument come first (`donation.py`). `run` is the device's side of a plan
+Static temporaries have offsets in one workspace, planned by their lifetimes. A kernel that updates an operand
+overwrites the operand if no operation reads it later, else a copy. A result takes the memory of the argument that is
+donated to the result where the reads of the argument come first (`donation.py`). `run` is the device's side of a plan
 (`oneflow.runtime.cuda`, `oneflow.testing.triton_interpreter`).
 """
 
@@ -28,7 +28,7 @@ from oneflow.lowering.triton.codegen.body import literal
 from oneflow.lowering.triton.codegen.kernel import Kernel
 from oneflow.lowering.triton.launch.control import ControlWriter
 from oneflow.lowering.triton.launch.donation import donations
-from oneflow.lowering.triton.launch.overlap import extend_lives
+from oneflow.lowering.triton.launch.overlap import extend_lifetimes
 from oneflow.lowering.triton.names import PLAN, identifier
 from oneflow.lowering.triton.source import FAILURE, Source
 from oneflow.lowering.triton.symbolic_sizes import Size, product
@@ -97,7 +97,7 @@ class Plan:
                         for n, op in enumerate(self.ops)
                         if callee_of(op) in self.controls}  # fmt: skip
         self.copied = {r: v for number, op in enumerate(self.ops) for r, v in self._updates(number, op)}
-        extend_lives(self.ops, self.liveness)
+        extend_lifetimes(self.ops, self.liveness)
         self.workspace = plan_workspace(self.entry, self.liveness.buffers, without_reuse)
         updates = {name: source.updates for name, source in self.sources.items()}
         self.donated = donations(self.entry, self.ops, self.liveness.buffer_of, self.functions, updates)

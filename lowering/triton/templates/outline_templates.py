@@ -261,7 +261,7 @@ class _Outlining:
             return []
         row = math.prod(shape[i] for i in kept)
         tensors = [(value, View.contiguous(tuple(value.type.shape))), *self.views.uses(value)]
-        return [op for v, seen in tensors for op in sums_of(v, seen, row, self.views.registry)]
+        return [op for v, view_of_value in tensors for op in sums_of(v, view_of_value, row, self.views.registry)]
 
     def _replace_sums(self, partial: ir.Value, sums: Sequence[ir.Operation]) -> None:
         """Replaces `sums` by the sum of the partial sums."""
