@@ -2,14 +2,17 @@
 
 import ast
 import contextlib
+import inspect
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from oneflow.lowering.targets.cpu import CPU_TARGETS
 from oneflow.lowering.targets.gpu import GPU_TARGETS
+from oneflow.testing.host_cuda import host_cuda
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
 TARGET = CPU_TARGETS["x86-64-v3"]
@@ -24,31 +27,30 @@ def script(monkeypatch):
     del sys.modules["fit_targets"]
 
 
-def machine_of(script, cost):
+class Machine:
     """A machine on which every program takes `cost(kernels)` microseconds."""
 
-    class Machine(script.Cpu):
-        def __init__(self):
-            self.rounds, self.target, self.chosen = 3, TARGET, []
+    rounds, target = 3, TARGET
 
-        @contextlib.contextmanager
-        def using(self, target):
-            self.chosen.append(target)
-            yield
+    def __init__(self, cost):
+        self.cost, self.kernels = cost, TARGET.kernels
 
-        def action(self, name):
-            kernels = self.chosen[-1].kernels
-            return lambda: cost(kernels)
+    @contextlib.contextmanager
+    def using(self, target):
+        self.kernels = target.kernels
+        yield
 
-        def microseconds(self, action):
-            return action()
+    def action(self, name):
+        kernels = self.kernels
+        return lambda: self.cost(kernels)
 
-    return Machine()
+    def microseconds(self, action):
+        return action()
 
 
 def fitted_by(script, cost, *names):
     fits = [fit for fit in script.FITS["cpu"] if fit.name in names]
-    *_, last = script.fit_all(fits, machine_of(script, cost))
+    *_, last = script.fit_all(fits, Machine(cost))
     return ast.literal_eval(last.strip().removeprefix("fitted=").removesuffix(","))
 
 
@@ -93,3 +95,33 @@ def test_candidates_are_compiled_and_called(script):
     fit = script.Fit("loops.chunk_steps", ("16384 elements",), (1, 2))
     ratios = script.measure(fit, machine, machine.target)
     assert list(ratios) == fit.candidates(machine.target) and ratios[fit.derived(machine.target)] == 1.0
+
+
+def test_candidates_of_a_gpu_are_compiled_and_called(script, monkeypatch, tmp_path):
+    """On a driver made of host memory. A candidate of 64 elements has 4 blocks of 16, the derived value has one."""
+
+    class Harness:
+        def __init__(self, rounds, compiled):
+            pass
+
+        def microseconds(self, action, ours):
+            action()
+            return 1.0
+
+    monkeypatch.setenv("ONEFLOW_CACHE_DIR", str(tmp_path))
+    monkeypatch.setitem(sys.modules, "gpu", SimpleNamespace(Harness=Harness))
+    monkeypatch.setitem(script.PROGRAMS, "small", (lambda x: x * 2.0, [(64,)]))
+    with host_cuda():
+        machine = script.Gpu(1)
+        fit = script.Fit("blocks.pointwise", ("small",), (1, 1 / 64))
+        assert script.measure(fit, machine, machine.target) == {1024: 1.0, 16: 1.0}
+        with machine.using(fit.applied(machine.target, 16)):
+            (source,) = kernels_of(machine.action("small"))
+    assert str(source.grid) == "4"
+
+
+def kernels_of(action):
+    """The kernels of the program that an action runs."""
+    compiled = inspect.getclosurevars(action).nonlocals["compiled"]
+    action()
+    return compiled._latest().executable.program.sources.values()

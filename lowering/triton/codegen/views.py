@@ -91,13 +91,8 @@ class View:
         """Whether rows of elements of `width` bytes are contiguous, aligned vectors, as descriptors require."""
         *outer, last = zip(self.shape, self.strides, strict=True)
         strides = [stride for size, stride in outer if size > 1]
-        aligned = all(n > 0 and n * width % TMA.alignment_bytes == 0 for n in strides)
-        return (
-            aligned
-            and last[1] == 1
-            and last[0] * width % TMA.alignment_bytes == 0
-            and self.first * width % TMA.alignment_bytes == 0
-        )
+        aligned = all(n * width % TMA.alignment_bytes == 0 for n in (*strides, last[0], self.first))
+        return aligned and last[1] == 1 and all(n > 0 for n in strides)
 
     def is_leading_row(self, kept: Sequence[int]) -> bool:
         """Whether the elements along the dimensions `kept` are the first elements of the tensor, contiguous."""

@@ -8,7 +8,7 @@ import pytest
 from test_hopper_attention import program_of
 
 import oneflow as flow
-from oneflow.lowering.triton.codegen.body import DIVISION_BLOCK
+from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.triton.codegen.prelude import QUOTIENTS, shared_division_asm
 from oneflow.runtime.cuda.compiler import compile_source
 
@@ -88,9 +88,9 @@ def test_exponents_out_of_range_are_divided(odd):
 @pytest.mark.parametrize(
     ("kind", "size", "shared"),
     [
-        (flow.float32, DIVISION_BLOCK, True),
+        (flow.float32, gpu_target().kernels.blocks.division_block, True),
         (flow.float32, 64, False),
-        (flow.bfloat16, DIVISION_BLOCK, False),
+        (flow.bfloat16, gpu_target().kernels.blocks.division_block, False),
     ],
 )
 def test_kernels_with_shared_division(kind, size, shared):
