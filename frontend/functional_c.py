@@ -4,6 +4,7 @@ are those of `flow` and of `flow.ops`.
 
 from __future__ import annotations
 
+import functools
 from collections import namedtuple
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -11,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from oneflow.dialect.lazy import lazy
 from oneflow.dialect.record import REGISTRY, OperatorError, suggestion
-from oneflow.frontend import functional
+from oneflow.frontend import fft, functional, linalg, special
 from oneflow.frontend.core.arrays import is_array
 from oneflow.frontend.core.dispatch import TensorBuilder, as_tensor, current_builder
 from oneflow.frontend.core.errors import fail
 from oneflow.frontend.core.tensor import Tensor
+from oneflow.frontend.methods import inplace
 from oneflow.frontend.operators import OPS
 from oneflow.runtime.user_ops.functional_api import (
     FunctionalApiError,
@@ -88,9 +90,18 @@ class Functions:
 FUNCTIONS = Functions()
 
 
+#: Functions that OneFlow's own `_C` has under another name.
+_RENAMED: dict[str, Callable[..., Any]] = {
+    "reduce_mean": functional.mean,
+    "trunc_divide": functools.partial(functional.div, rounding_mode="trunc"),
+}
+
+
 def _own_function(name: str) -> Callable[..., Any] | None:
     """The function of tensors of a name, else the operator, as `flow.ops` calls it."""
-    function = vars(functional).get(name) if name in functional.__all__ else None
+    modules = (m for m in (functional, linalg, special, fft) if name in m.__all__)
+    module = next(modules, None)
+    function = _RENAMED.get(name, inplace.FUNCTIONS.get(name)) if module is None else getattr(module, name)
     if function is None and not name.startswith("__") and operation_name(name) in REGISTRY:
         function = getattr(OPS, name)
     return function

@@ -9,19 +9,23 @@ from collections.abc import Sequence
 from typing import Any
 
 from oneflow.dialect import dtypes
+from oneflow.dialect.dtypes import DType
 from oneflow.dialect.ops.reduce import bounds
+from oneflow.frontend.core.devices import tensor_factory
 from oneflow.frontend.core.dispatch import as_tensor, current_builder, dispatch
 from oneflow.frontend.core.errors import fail
 from oneflow.frontend.core.promotion import as_number, fitting, is_number
+from oneflow.frontend.core.settings import get_default_dtype
 from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.functional import elementwise as e
 from oneflow.frontend.functional import shape as sh
 from oneflow.frontend.functional.data_dependent import values_of
 from oneflow.frontend.functional.rules import cast, constant, on_integers
-from oneflow.frontend.functional.source import arange, ones_like
+from oneflow.frontend.functional.source import arange, full, ones_like
 
 __all__ = [
-    "as_strided", "diag", "diagonal", "index_add", "repeat_interleave", "scatter", "scatter_add", "scatter_reduce",
+    "as_strided", "diag", "diagonal", "empty_strided", "index_add", "repeat_interleave", "scatter", "scatter_add",
+    "scatter_reduce",
 ]  # fmt: skip
 
 #: Operators by the word that PyTorch and OneFlow have for the combination.
@@ -131,6 +135,19 @@ def as_strided(x: Any, size: Sequence[int], stride: Sequence[int], storage_offse
         root = dispatch("view_as_complex", sh.reshape(root, (-1, 2))) if pairs else dispatch("view_as_real", root)
     offset = first if storage_offset is None else storage_offset
     return dispatch("as_strided", root, size=list(size), stride=list(stride), storage_offset=offset)
+
+
+@tensor_factory
+def empty_strided(size: Sequence[int], stride: Sequence[int], dtype: DType | None = None) -> Tensor:
+    """A tensor with strides whose elements are to be set: zeros, in new memory that reaches to the last element.
+
+    Raises:
+        OneFlowError: there are not as many strides as sizes, or one is negative.
+    """
+    if len(size) != len(stride) or min((*size, *stride), default=0) < 0:
+        raise fail(f"expected sizes of at least 0 and as many strides for empty_strided, got {size} and {stride}")
+    needed = 1 + sum((n - 1) * step for n, step in zip(size, stride, strict=True)) if 0 not in size else 0
+    return as_strided(full((needed,), 0, dtype=dtype or get_default_dtype()), size, stride)
 
 
 def unfold_dimension(x: Any, dimension: int, size: int, step: int) -> Tensor:

@@ -50,9 +50,17 @@ def stride(self: Tensor, dim: int | None = None) -> Any:
 
 
 def _strides(x: Tensor) -> tuple[Any, ...]:
-    if isinstance(x, EagerTensor) and x.view_meta is not None:
-        return tuple(x.view_meta.strided_layout()[2])
+    """The strides. Along a dimension of size 1, for which NumPy has the stride 0, the stride is that of PyTorch: over
+    the dimension that follows.
+    """
     sizes = x.sizes()
+    if isinstance(x, EagerTensor) and x.view_meta is not None:
+        _, _, steps = x.view_meta.strided_layout()
+        follows: list[int] = []
+        for size, step, next_size in zip(sizes[::-1], steps[::-1], (1, *sizes[:0:-1]), strict=True):
+            is_free = size == 1 and step == 0
+            follows.append(next_size * (follows[-1] if follows else 1) if is_free else step)
+        return tuple(follows[::-1])
     return tuple(math.prod(sizes[i + 1 :]) for i in range(len(sizes)))
 
 

@@ -104,9 +104,10 @@ class _Parameters(Module):
     """The base of containers of parameters."""
 
     def extra_repr(self) -> str:
-        """The parameters' names, element types and sizes."""
-        sizes = ((name, p.dtype, "x".join(map(str, p.shape))) for name, p in self._parameters.items())
-        return "\n".join(f"({name}): Parameter containing: [{dtype!r} of size {size}]" for name, dtype, size in sizes)
+        """The parameters' names and sizes."""
+        sizes = ((name, "x".join(map(str, p.shape))) for name, p in self._parameters.items())
+        kind = "<class 'oneflow.nn.Parameter'>"
+        return "\n".join(f"({name}): Parameter containing: [{kind} of size {size}]" for name, size in sizes)
 
 
 class ParameterList(_Parameters):

@@ -46,9 +46,6 @@ class Parameter(EagerTensor):
         super().__init__(source.variable.alias())
         self.requires_grad_(requires_grad)
 
-    def __repr__(self) -> str:
-        return f"Parameter containing:\n{super().__repr__()}"
-
 
 #: The package whose layers take `device` in addition to `dtype`.
 _LAYERS = __name__.rpartition(".")[0]

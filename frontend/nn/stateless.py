@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from oneflow.frontend import functional as F  # noqa: N812
+from oneflow.frontend.functional.images import per_dimension
 from oneflow.frontend.nn.module import Module, SignatureOf
 
 __all__ = [
@@ -185,12 +186,28 @@ Hardshrink = _layer("Hardshrink", F.hardshrink)
 Softshrink = _layer("Softshrink", F.softshrink)
 Threshold = _layer("Threshold", F.threshold)
 
-MaxPool1d = _layer("MaxPool1d", F.max_pool1d)
-MaxPool2d = _layer("MaxPool2d", F.max_pool2d)
-MaxPool3d = _layer("MaxPool3d", F.max_pool3d)
-AvgPool1d = _layer("AvgPool1d", F.avg_pool1d)
-AvgPool2d = _layer("AvgPool2d", F.avg_pool2d)
-AvgPool3d = _layer("AvgPool3d", F.avg_pool3d)
+
+def _pool(name: str, function: Callable[..., Any], *shown: str) -> type[Function]:
+    """The class of a pooling, whose text has the sizes of windows, as OneFlow's, and the options `shown`."""
+    layer = _layer(name, function)
+
+    def extra_repr(self: Function) -> str:
+        options = {n: p.default for n, p in self.options.parameters.items()} | self.chosen
+        options["stride"] = options["kernel_size"] if options["stride"] is None else options["stride"]
+        for size in {"kernel_size", "stride", "padding", "dilation"} & set(options):
+            options[size] = per_dimension(options[size], int(name[-2]), size)
+        return ", ".join(f"{n}={options[n]}" for n in ("kernel_size", "stride", "padding", *shown))
+
+    layer.extra_repr = extra_repr  # type: ignore[method-assign]
+    return layer
+
+
+MaxPool1d = _pool("MaxPool1d", F.max_pool1d)
+MaxPool2d = _pool("MaxPool2d", F.max_pool2d, "dilation")
+MaxPool3d = _pool("MaxPool3d", F.max_pool3d, "dilation")
+AvgPool1d = _pool("AvgPool1d", F.avg_pool1d, "ceil_mode")
+AvgPool2d = _pool("AvgPool2d", F.avg_pool2d, "ceil_mode")
+AvgPool3d = _pool("AvgPool3d", F.avg_pool3d, "ceil_mode")
 AdaptiveAvgPool1d = _layer("AdaptiveAvgPool1d", F.adaptive_avg_pool1d)
 AdaptiveAvgPool2d = _layer("AdaptiveAvgPool2d", F.adaptive_avg_pool2d)
 AdaptiveAvgPool3d = _layer("AdaptiveAvgPool3d", F.adaptive_avg_pool3d)

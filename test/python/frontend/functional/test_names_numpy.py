@@ -172,6 +172,7 @@ BAD = {
     "masked_fill": (lambda: t(INTS).masked_fill(t(INTS) > 1, flow.tensor(1j)), "a real number to fill"),
     "max_pool3d": (lambda: F.max_pool3d(flow.zeros(0, 1, 2, 10), 1), "images with elements"),
     "diag": (lambda: flow.diag(t(CUBE)), "a vector or a matrix"),
+    "empty_strided": (lambda: flow.empty_strided((2, 3), (1,)), "as many strides"),
     "hsplit": (lambda: flow.hsplit(t(A), 2), "sections that divide"),
     "meshgrid": (lambda: flow.meshgrid(t(A)), "expected vectors"),
     "isclose": (lambda: flow.isclose(t(A), t(INTS)), "one element type"),
@@ -256,6 +257,12 @@ def test_tensor_attributes():
     assert (x.stride(), x.stride(1), x.element_size(), x.nelement(), x.ndimension()) == ((12, 4, 1), 4, 4, 24, 3)
     view = x[1, :, ::2]
     assert (view.stride(), view.storage_offset()) == ((4, 2), 12)
+    column = flow.ones(3, 1)
+    assert [column.expand(2, 3, 1).stride(), x[:, None].stride()] == [(0, 1, 1), (12, 12, 4, 1)]
+    assert flow.ones(2, 1, 3).expand(1, 2, 5, 3).stride() == (6, 3, 0, 1)
+    made = flow.empty_strided((2, 3), (1, 2), dtype=flow.int32)
+    assert (made.shape, made.stride(), made.dtype) == ((2, 3), (1, 2), flow.int32)
+    assert flow.empty_strided((2, 3), (4, 1), requires_grad=True).requires_grad
     assert (x.type(), x.type(flow.int32).dtype, x.type("oneflow.LongTensor").dtype) == (
         "oneflow.FloatTensor", flow.int32, flow.int64)  # fmt: skip
     assert isinstance(flow.broadcast_shapes((2, 1), (3,)), flow.Size)

@@ -96,18 +96,22 @@ def test_state_is_assigned():
 
 
 CONTAINERS = {
+    "pools": (lambda _: nn.Sequential(nn.MaxPool2d(3, padding=1), nn.AvgPool1d(2, 1)), """Sequential(
+  (0): MaxPool2d(kernel_size=(3, 3), stride=(3, 3), padding=(1, 1), dilation=(1, 1))
+  (1): AvgPool1d(kernel_size=(2,), stride=(1,), padding=(0,), ceil_mode=False)
+)"""),
     "list": (lambda p: nn.ParameterList([p(2, 3), p(1)]), """ParameterList(
-  (0): Parameter containing: [oneflow.float32 of size 2x3]
-  (1): Parameter containing: [oneflow.float32 of size 1]
+  (0): Parameter containing: [<class 'oneflow.nn.Parameter'> of size 2x3]
+  (1): Parameter containing: [<class 'oneflow.nn.Parameter'> of size 1]
 )"""),
     "dict": (lambda p: nn.ParameterDict({"a": p(0, 1)}), (
-        "ParameterDict((a): Parameter containing: [oneflow.float32 of size 0x1])"
+        "ParameterDict((a): Parameter containing: [<class 'oneflow.nn.Parameter'> of size 0x1])"
     )),
     "modules": (lambda p: nn.ModuleDict({"x": nn.ReLU(), "l": nn.ParameterList([p(2), p(3)])}), """ModuleDict(
   (x): ReLU()
   (l): ParameterList(
-    (0): Parameter containing: [oneflow.float32 of size 2]
-    (1): Parameter containing: [oneflow.float32 of size 3]
+    (0): Parameter containing: [<class 'oneflow.nn.Parameter'> of size 2]
+    (1): Parameter containing: [<class 'oneflow.nn.Parameter'> of size 3]
   )
 )"""),
     "nothing": (lambda p: nn.ParameterList(), "ParameterList()"),
