@@ -310,10 +310,9 @@ def _step(
 
 
 def _without_dropout(model: nn.Module) -> nn.Module:
+    """The model in training mode without dropout of elements, and of whole layers (torchvision's `p`)."""
     for module in model.modules():
-        if isinstance(module, nn.Dropout):
-            module.p = 0.0
-        for name in ("dropout", "attention_dropout", "activation_dropout", "dropout_rate", "drop_prob"):
+        for name in ("p", "dropout", "attention_dropout", "activation_dropout", "dropout_rate", "drop_prob"):
             if isinstance(getattr(module, name, None), float):
                 setattr(module, name, 0.0)
     return model.train()

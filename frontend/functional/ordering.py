@@ -76,10 +76,10 @@ def topk(input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool =
     size = rows.shape[-1]
     if isinstance(k, bool) or not isinstance(k, int) or not 0 <= k <= (k if size is None else size):
         raise fail(f"expected k from 0 to the {size} elements along dimension {dim} of {x.desc}, got {k!r}")
-    if largest:
+    if largest and size is not None:
         indices = dispatch("top_k", rows, k=k, sorted=sorted)
     else:
-        order = sh.narrow(dispatch("arg_sort", rows, direction="ASCENDING"), -1, 0, k)
+        order = sh.narrow(dispatch("arg_sort", rows, direction=_direction(largest)), -1, 0, k)
         indices = cast(order, dtypes.int64)
     values = dispatch("dim_gather", rows, indices, dim=rows.rank - 1)
     return Ordered(_back(values, x, dim), _back(indices, x, dim))

@@ -20,6 +20,7 @@ from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.functional import elementwise as e
 from oneflow.frontend.functional import shape as sh
 from oneflow.frontend.functional.data_dependent import values_of
+from oneflow.frontend.functional.gathering import index_select
 from oneflow.frontend.functional.rules import cast, constant, on_integers
 from oneflow.frontend.functional.source import arange, full, ones_like
 
@@ -155,8 +156,20 @@ def unfold_dimension(x: Any, dimension: int, size: int, step: int) -> Tensor:
     x = as_tensor(x)
     at = sh.axis(x, dimension, scalar=True)
     rows = x if x.rank else sh.reshape(x, (1,))
+    if not rows.desc.is_static:
+        return _windows_by_position(rows, at, size, step)
     windows = dispatch("unfold_tensor", rows, dimension=at, size=size, step=step)
     return windows if x.rank else sh.reshape(windows, (1,))
+
+
+def _windows_by_position(x: Tensor, at: int, size: int, step: int) -> Tensor:
+    """The windows of a tensor with dynamic sizes."""
+    count = (x.size(at) - size) // step + 1
+    starts = sh.unsqueeze(arange(count) * step, 1)
+    positions = sh.reshape(starts + arange(size), (count * size,))
+    sizes = list(x.sizes())
+    parts = sh.reshape(index_select(x, at, positions), [*sizes[:at], count, size, *sizes[at + 1 :]])
+    return sh.movedim(parts, at + 1, -1)
 
 
 def repeat_interleave(input: Any, repeats: Any, dim: int | None = None, *, output_size: int | None = None) -> Tensor:

@@ -93,7 +93,7 @@ def select_scatter(x: Any, value: Any, dim: int, index: int) -> Any:
 @aten("split.Tensor", "split_with_sizes.default", "split_with_sizes_copy.default", "split.sizes",
       "unsafe_split.Tensor", "tensor_split.sections")  # fmt: skip
 def split(x: Any, sizes: Any, dim: int = 0, *, out: Any) -> Any:
-    return list(F.split(x, [part.shape[dim] for part in out], dim)) if x.size(dim) != 0 else [x] * len(out)
+    return list(F.split(x, [part.shape[dim] for part in out], dim)) if x.shape[dim] != 0 else [x] * len(out)
 
 
 @aten("roll.default")
