@@ -27,7 +27,7 @@ def script(monkeypatch):
 def machine_of(script, cost):
     """A machine on which every program takes `cost(kernels)` microseconds."""
 
-    class Machine(script.Cpu):
+    class Machine(script.Cpu):  # type: ignore[name-defined]
         def __init__(self):
             self.rounds, self.target, self.chosen = 3, TARGET, []
 

@@ -8,9 +8,12 @@ import pytest
 from test_hopper_attention import program_of
 
 import oneflow as flow
-from oneflow.lowering.triton.codegen.body import DIVISION_BLOCK
+from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.triton.codegen.prelude import QUOTIENTS, shared_division_asm
 from oneflow.runtime.cuda.compiler import compile_source
+
+#: Elements of the smallest block with shared division.
+BLOCK = gpu_target().kernels.blocks.division_block
 
 
 def rounded(compute, *operands):
@@ -88,9 +91,9 @@ def test_exponents_out_of_range_are_divided(odd):
 @pytest.mark.parametrize(
     ("kind", "size", "shared"),
     [
-        (flow.float32, DIVISION_BLOCK, True),
+        (flow.float32, BLOCK, True),
         (flow.float32, 64, False),
-        (flow.bfloat16, DIVISION_BLOCK, False),
+        (flow.bfloat16, BLOCK, False),
     ],
 )
 def test_kernels_with_shared_division(kind, size, shared):
