@@ -1,11 +1,14 @@
 """The project's own rules of size and naming, checked on every module."""
 
 import ast
+import importlib.util
+import re
 import statistics
 from pathlib import Path
 
 import pytest
 
+from oneflow import testing
 from oneflow.dialect import ops  # noqa: F401  (registers the operators)
 from oneflow.dialect.record import REGISTRY
 from oneflow.lowering import pipelines  # noqa: F401  (registers the passes)
@@ -210,3 +213,11 @@ def _loaded(node):
     if not (isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module")):
         return ""
     return next((str(c.value) for c in ast.walk(node.args[0]) if isinstance(c, ast.Constant)), "")
+
+
+def test_modules_that_are_imported_late_exist():
+    """`lazy("oneflow...")` names modules in strings, which no import error and no type checker reports."""
+    texts = [path.read_text() for path in MODULES]
+    names = {name for text in texts for name in re.findall(r'\blazy\("(oneflow\.[\w.]+)"\)', text)}
+    assert len(names) > 10 and not [name for name in sorted(names) if importlib.util.find_spec(name) is None]
+    assert all(hasattr(testing, name) for name in testing._HOMES)

@@ -12,6 +12,9 @@ from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.triton.codegen.prelude import QUOTIENTS, shared_division_asm
 from oneflow.runtime.cuda.compiler import compile_source
 
+#: Elements of the smallest block with shared division.
+BLOCK = gpu_target().kernels.blocks.division_block
+
 
 def rounded(compute, *operands):
     """The exact result of a computation, rounded to the nearest f32, ties to even."""
@@ -88,9 +91,9 @@ def test_exponents_out_of_range_are_divided(odd):
 @pytest.mark.parametrize(
     ("kind", "size", "shared"),
     [
-        (flow.float32, gpu_target().kernels.blocks.division_block, True),
+        (flow.float32, BLOCK, True),
         (flow.float32, 64, False),
-        (flow.bfloat16, gpu_target().kernels.blocks.division_block, False),
+        (flow.bfloat16, BLOCK, False),
     ],
 )
 def test_kernels_with_shared_division(kind, size, shared):
