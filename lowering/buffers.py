@@ -46,6 +46,11 @@ class Buffer:
     argument: int | None = None
 
     @property
+    def root(self) -> Buffer:
+        """The buffer at the end of the chain of aliases."""
+        return self if self.aliases is None else self.aliases.root
+
+    @property
     def dynamic(self) -> bool:
         """Whether the buffer is allocated and freed during the run."""
         return self.kind == "temporary" and self.bytes is None and self.result is None
@@ -188,7 +193,7 @@ def assign_offsets(buffers: Sequence[Buffer], disjoint: bool = False) -> int:
     """
     aliased = [b for b in buffers if b.aliases is not None]
     for buffer in aliased:
-        root = _root(buffer)
+        root = buffer.root
         root.last = max(root.last, buffer.last)
     buckets: dict[int, set[LiveRange]] = {}
     top = 0
@@ -202,7 +207,7 @@ def assign_offsets(buffers: Sequence[Buffer], disjoint: bool = False) -> int:
         for bucket in lifetime:
             buckets.setdefault(bucket, set()).add((buffer.offset, end, buffer.first, buffer.last))
     for buffer in aliased:
-        buffer.offset = _root(buffer).offset
+        buffer.offset = buffer.root.offset
     return top
 
 
@@ -218,13 +223,6 @@ def plan_workspace(entry: ir.Operation, buffers: Sequence[Buffer], disjoint: boo
         what = f"expected tensors of at most {MAX_BYTES} bytes at a time, got {workspace} bytes"
         raise PassError(f"@{name}: {what}", entry.location)
     return workspace
-
-
-def _root(buffer: Buffer) -> Buffer:
-    """The buffer at the end of a chain of aliases."""
-    while buffer.aliases is not None:
-        buffer = buffer.aliases
-    return buffer
 
 
 def _first_fit(buffer: Buffer, placed: Sequence[LiveRange]) -> int:
