@@ -180,7 +180,7 @@ class StaticGradScaler:
         """The factor."""
         return self._scale
 
-    def note(self, finite: bool) -> None:
+    def update_scale(self, finite: bool) -> None:
         """Nothing: the factor is constant."""
 
 
@@ -259,10 +259,10 @@ class GradScaler:
         elif not self._unscaled:
             raise fail("expected step or unscale_ of an optimizer before update")
         else:
-            self.note(all(self._unscaled.values()))
+            self.update_scale(all(self._unscaled.values()))
         self._unscaled.clear()
 
-    def note(self, finite: bool) -> None:
+    def update_scale(self, finite: bool) -> None:
         """Shrinks the factor after gradients that were not finite, or counts a step towards its growth."""
         self._finite_steps = self._finite_steps + 1 if finite else 0
         if not finite:

@@ -114,7 +114,7 @@ def _call(entry: FunctionEntry, args: Sequence[Any], kwargs: dict[str, Any]) -> 
         results = functions.call_function(builder, signature.functor, [_read(builder, a) for a in arguments])
     except OperatorError as error:
         raise fail(str(error)) from None
-    return _as_signature_says(entry, signature, [builder.give(value) for value in results])
+    return _as_signature_says(entry, signature, [builder.to_tensor(value) for value in results])
 
 
 def _read(builder: TensorBuilder, argument: Argument) -> Argument:

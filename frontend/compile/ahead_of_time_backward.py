@@ -79,7 +79,9 @@ def recorder(
     def record_call(leaves: Sequence[Any]) -> Callable[[Sequence[Any]], None]:
         function: Any = owner()
         call = RecordedCall(name, traced, leaves, positions, reason)
-        return functools.partial(call.give, pullback=functools.partial(function.pullback, program, leaves, tree))
+        return functools.partial(
+            call.record_results, pullback=functools.partial(function.pullback, program, leaves, tree)
+        )
 
     return record_call
 
@@ -110,7 +112,7 @@ class RecordedCall:
         self.operands = [_kept(_variable_of(leaves[i])) for i in positions]
         self.operands += itertools.compress(self.snapshots, wanted)
 
-    def give(self, tensors: Sequence[Any], pullback: Callable[[], Callable[..., Any]]) -> None:
+    def record_results(self, tensors: Sequence[Any], pullback: Callable[[], Callable[..., Any]]) -> None:
         """Makes the result tensors depend on the inputs of the call.
 
         `pullback()(leaves, cotangents, positions, snapshots)` returns gradients.

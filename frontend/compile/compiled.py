@@ -223,7 +223,7 @@ class CompiledFunction(GuardedFunction):
             results = specialization.run(array_arguments, [v for _, v in pairs], self.__name__)
         results = specialization.values_of(results, eager)
         if recorded is not None:
-            recorded.give(results, functools.partial(self.pullback, specialization, leaves, tree))
+            recorded.record_results(results, functools.partial(self.pullback, specialization, leaves, tree))
         return specialization.build(results, array_arguments)
 
     def pullback(

@@ -377,7 +377,7 @@ class HostGuardCache:
                 return False
         return True
 
-    def note(self, memory: Sequence[Any], hit: Any) -> None:
+    def store(self, memory: Sequence[Any], hit: Any) -> None:
         """Takes `memory` as that for which the guards held last."""
         if hit is None:
             self._known = list(map(weakref.ref, memory))
@@ -426,7 +426,7 @@ class DeviceGuardCache:
         """Whether no argument is a view: the executable compares the memory of other arguments."""
         return not roots
 
-    def note(self, arrays: Sequence[Data], hit: Any) -> None:
+    def store(self, arrays: Sequence[Data], hit: Any) -> None:
         """Records `arrays` as the arrays of the last run of the executable, for which all guards held."""
         last = self._executable.last_run
         if last is not self._last_run:
@@ -491,7 +491,7 @@ def guarded_call(
                 kept = len(results) - count
                 apply_effects(effects, results[kept:], name)
                 results = results[:kept] + (results[-len(mutated) :] if mutated else [])
-            guard_cache.note(memory, hit)
+            guard_cache.store(memory, hit)
             given = list(itertools.compress(args, is_array))
             if mutated:
                 kept = len(results) - len(mutated)

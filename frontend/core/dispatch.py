@@ -54,7 +54,7 @@ class TensorBuilder(Builder):
         """
 
     @abstractmethod
-    def give(self, value: Value) -> Tensor:
+    def to_tensor(self, value: Value) -> Tensor:
         """A value of this builder as a tensor."""
 
     @abstractmethod
@@ -88,10 +88,10 @@ class TensorBuilder(Builder):
     def watch_hooks(self, version: Callable[[], int]) -> None:
         """Guards a trace on hooks, whose changes `version` counts."""
 
-    def note_view(self, name: str, operands: Sequence[Any], attrs: dict[str, Any], result: Tensor) -> None:
+    def record_view(self, name: str, operands: Sequence[Any], attrs: dict[str, Any], result: Tensor) -> None:
         """Notes that a result shares elements with the first operand."""
 
-    def drop_view(self, result: Tensor) -> None:
+    def unrecord_view(self, result: Tensor) -> None:
         """Notes that a result shares no elements with another tensor, though its operator is in `VIEWS`."""
 
     @abstractmethod
@@ -164,9 +164,9 @@ def dispatch_all(name: str, /, *operands: Any, **attrs: Any) -> tuple[Tensor, ..
         results = builder.call(name, *values, **attrs)
     except OperatorError as error:
         raise fail(str(error)) from None
-    tensors = tuple(map(builder.give, results))
+    tensors = tuple(map(builder.to_tensor, results))
     if name in VIEWS:
-        builder.note_view(name, operands, attrs, tensors[0])
+        builder.record_view(name, operands, attrs, tensors[0])
     return tensors
 
 
@@ -179,7 +179,7 @@ def as_scalar(value: Any) -> Any:
 def detached(x: Tensor) -> Tensor:
     """The same elements of a tensor of a trace, through which no gradient flows."""
     result = dispatch("stop_gradient", x)
-    current_builder().note_view("stop_gradient", [x], {}, result)
+    current_builder().record_view("stop_gradient", [x], {}, result)
     return result
 
 
@@ -207,6 +207,6 @@ def as_tensor(value: Any, what: str = "a tensor") -> Tensor:
         raise fail(f"expected {what}, got {value!r}")
     builder = current_builder()
     try:
-        return builder.give(builder.wrap(value))
+        return builder.to_tensor(builder.wrap(value))
     except TypeError as error:
         raise fail(str(error)) from None

@@ -203,7 +203,7 @@ class Function:
         results = tuple(builder.renamed(t) for t in outputs)
         ctx.link_traced_results(outputs, results)
         slot = cls._operator(ctx, args, returned)
-        builder.note(Call(slot, {OPERANDS: operands}, {}, {RESULTS: results}))
+        builder.record_entry(Call(slot, {OPERANDS: operands}, {}, {RESULTS: results}))
         return _with_tensors(
             returned, [t if _is_in(ctx.non_differentiable, t) else r for t, r in zip(outputs, results, strict=True)]
         )
@@ -300,7 +300,7 @@ def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
         gradients = returned if isinstance(returned, tuple) else (returned,)
         inputs, results = ([builder.read(g) for g in gs if isinstance(g, Tensor)] for gs in (grads, gradients))
         if not builder.eager:
-            builder.note(Call(_ONCE_DIFFERENTIABLE, {OPERANDS: tuple(inputs)}, {}, {RESULTS: tuple(results)}))
+            builder.record_entry(Call(_ONCE_DIFFERENTIABLE, {OPERANDS: tuple(inputs)}, {}, {RESULTS: tuple(results)}))
         elif MODE.recording:
             record(_ONCE_DIFFERENTIABLE, {OPERANDS: tuple(inputs)}, {}, results)
         return returned
@@ -354,15 +354,15 @@ def _saved_value(value: Any) -> tuple[Variable | None, Any]:
     builder: Any = current_builder()
     if not isinstance(value, Tensor):
         return None, value
-    return (builder.read(value), value) if builder.eager else (None, builder.give(builder.read(value)))
+    return (builder.read(value), value) if builder.eager else (None, builder.to_tensor(builder.read(value)))
 
 
 def _materialized(ops: Any, result: Any, cotangent: Value | None) -> Tensor:
     """The gradient of a result, zeros where the result has none."""
     if cotangent is not None:
-        tensor: Tensor = ops.give(cotangent)
+        tensor: Tensor = ops.to_tensor(cotangent)
         return tensor
-    return zeros_of(result) if ops.eager else ops.give(ops.call("zero_like", result)[0])
+    return zeros_of(result) if ops.eager else ops.to_tensor(ops.call("zero_like", result)[0])
 
 
 def zeros_of(variable: Variable) -> EagerTensor:

@@ -345,7 +345,7 @@ def apply_hooks(value: Value, grad: Value) -> Value:
     if owner is None or not owner.hooks:
         return grad
     builder: Any = value.builder
-    hooked: Value = builder.read(owner.hooks.apply(builder.give(grad)))
+    hooked: Value = builder.read(owner.hooks.apply(builder.to_tensor(grad)))
     return hooked
 
 

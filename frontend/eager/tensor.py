@@ -48,7 +48,7 @@ class Eager(EagerBuilder, dispatching.TensorBuilder):
         is_fresh = tensor.view_meta is None and (current.memory is None or current.memory.version == current.version)
         return current if is_fresh else tensor.variable
 
-    def give(self, value: Value) -> EagerTensor:
+    def to_tensor(self, value: Value) -> EagerTensor:
         """A variable as a tensor."""
         assert isinstance(value, Variable)
         return EagerTensor(value)
@@ -67,12 +67,12 @@ class Eager(EagerBuilder, dispatching.TensorBuilder):
         views.write(old, new, writer)
         tensor.handle = new
 
-    def note_view(self, name: str, operands: Sequence[Any], attrs: dict[str, Any], result: Tensor) -> None:
+    def record_view(self, name: str, operands: Sequence[Any], attrs: dict[str, Any], result: Tensor) -> None:
         """Makes a result a view of the first operand."""
         if isinstance(operands[0], EagerTensor):
             views.link(name, operands[0], attrs, result)
 
-    def drop_view(self, result: Tensor) -> None:
+    def unrecord_view(self, result: Tensor) -> None:
         """Makes a result no view."""
         assert isinstance(result, EagerTensor)
         result.view_meta = None
@@ -132,7 +132,7 @@ class Eager(EagerBuilder, dispatching.TensorBuilder):
         else:
             current = leaf.grad
             total = self.binary("add", current.variable.alias(), grad.variable)
-            self.assign(current, self.give(total), "backward")
+            self.assign(current, self.to_tensor(total), "backward")
 
     def seeds(self, tensors: Sequence[Tensor], weights: Sequence[Any]) -> list[tuple[Variable, Variable]]:
         """The variables of results, and their cotangents.

@@ -119,7 +119,7 @@ class ViewMeta:
             self.memory.write(writer)
             return
         with set_grad_enabled(flows and self.recorded):
-            builder.assign(self.root, builder.give(self._scattered(builder, root, value)), writer)
+            builder.assign(self.root, builder.to_tensor(self._scattered(builder, root, value)), writer)
 
     def _scattered(self, builder: Any, root: Variable, value: Variable) -> Variable:
         """The root's values with `value` in place of the view's elements; of complex numbers the parts are merged."""

@@ -107,7 +107,7 @@ def _separate(result: Any, operands: Iterable[Any]) -> Any:
                 return clone(result)
         # A view has a copy of its elements; the result without the link to its root is that copy.
         if type(result) is not EagerTensor or result.view_meta is not None:
-            current_builder().drop_view(result)
+            current_builder().unrecord_view(result)
     elif isinstance(result, tuple) and any(isinstance(part, Tensor) for part in result):
         parts = [_separate(part, operands) for part in result]
         return type(result)(*parts) if hasattr(result, "_fields") else tuple(parts)

@@ -83,7 +83,7 @@ def constant(value: Any, dtype: DType, shape: tuple[int, ...] = ()) -> Tensor:
     """A tensor of one number."""
     builder = current_builder()
     if builder.eager:
-        return builder.give(
+        return builder.to_tensor(
             builder.wrap(np.full(shape, value, dtype.numpy) if shape else np.array(value, dtype.numpy))
         )
     if isinstance(value, complex):

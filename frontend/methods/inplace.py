@@ -147,7 +147,7 @@ def setitem(self: Tensor, key: Any, value: Any) -> None:
 
 def _in_operand_memory(name: str, number: int, /, *operands: Any, **attrs: Any) -> Tensor:
     """The result of an operator, in the memory of the operand of a number."""
-    return BUILDER.give(BUILDER.update(name, number, *(x.variable for x in operands), **attrs))
+    return BUILDER.to_tensor(BUILDER.update(name, number, *(x.variable for x in operands), **attrs))
 
 
 def _converted(x: Tensor, value: Any) -> Tensor:

@@ -103,7 +103,7 @@ class Graph(Stateful):
                 self._update()
             else:
                 self._clear()
-            self._scaler.note(is_finite)
+            self._scaler.update_scale(is_finite)
         for _, schedule in self._optimizers:
             if schedule is not None:
                 schedule.step()

@@ -81,7 +81,7 @@ def value_and_grad(fn: Function, argnums: int | Sequence[int] = 0) -> Function:
             value = fn(*positional, **arguments.kwargs)
         builder = current_builder()
         loss = _current_value(_checked_loss(entry_name(fn), value))
-        grads = inputs.gradients(tape, [(loss, builder.give(one_of(builder, loss.desc)))])
+        grads = inputs.gradients(tape, [(loss, builder.to_tensor(one_of(builder, loss.desc)))])
         return inputs.released((value, grads[0] if isinstance(argnums, int) else tuple(grads)))
 
     function.__name__ = f"{entry_name(fn)}_grad"
@@ -182,7 +182,7 @@ def checkpoint(
         results = tuple(
             v for v in (*map(_current_value, flatten(value)[0]), *builder.live_tensors()) if id(v) in built
         )
-        builder.note(Segment(tuple(inner), tuple(map(builder.read, operands)), results))
+        builder.record_entry(Segment(tuple(inner), tuple(map(builder.read, operands)), results))
         return value
 
     return function(*args, **kwargs) if args or kwargs else function
@@ -236,7 +236,7 @@ def _as_input(tensor: Tensor) -> Tensor:
         return own(tensor)
     builder = _builder()
     renamed = builder.renamed(tensor)
-    builder.note(Renamed((builder.read(tensor),), (renamed,)))
+    builder.record_entry(Renamed((builder.read(tensor),), (renamed,)))
     builder.owned.append(renamed)
     return renamed
 
@@ -245,7 +245,7 @@ def _current_value(value: Any) -> Any:
     """A result in a trace by its current value, which later updates in place do not change."""
     builder: Any = current_builder()
     traced = isinstance(value, Tensor) and isinstance(builder, TraceBuilder)
-    return builder.give(builder.read(value)) if traced else value
+    return builder.to_tensor(builder.read(value)) if traced else value
 
 
 def _is_inexact(value: Any) -> bool:

@@ -75,7 +75,9 @@ class BodyTracer(TraceBuilder):
             values = [self.recorder.call("stop_gradient", v)[0] if v.dtype.is_float else v for v in values]
         tensors = [self._tensor(v) for v in values]
         if MODE.recording and self.tapes:
-            self.note(Call(op.record, op.inputs, op.attrs, distribute(op.record.signature.outputs, tensors, None)))
+            self.record_entry(
+                Call(op.record, op.inputs, op.attrs, distribute(op.record.signature.outputs, tensors, None))
+            )
         return list(tensors)
 
     def _check(self, op: Call) -> None:
@@ -92,7 +94,7 @@ class BodyTracer(TraceBuilder):
         if value.desc == desc:
             return value
         renamed = self._tensor(self.recorder.retype(value, desc))
-        self.note(Renamed((value,), (renamed,)))
+        self.record_entry(Renamed((value,), (renamed,)))
         return renamed
 
     def read(self, tensor: Tensor) -> Value:
@@ -117,7 +119,7 @@ class BodyTracer(TraceBuilder):
         dtype = dtypes.from_numpy(array.dtype)
         number = {"floating_value": float(array.item())} if dtype.is_float else {"integer_value": int(array.item())}
         attrs = {"dtype": dtype, "shape": array.shape, "is_floating_value": dtype.is_float, **number}
-        return self.give(self.call("constant", **attrs)[0])
+        return self.to_tensor(self.call("constant", **attrs)[0])
 
     def wrap(self, value: Any) -> Value:
         """An array as a constant."""
@@ -139,9 +141,9 @@ class BodyTracer(TraceBuilder):
                 f"{self.what}: {writer} would update {tensor.desc}, which is an argument or from outside; return the "
                 "new value instead"
             )
-        self.functionalization.assign(tensor, self.give(self.read(value)), writer)
+        self.functionalization.assign(tensor, self.to_tensor(self.read(value)), writer)
 
-    def note_view(self, name: str, operands: Sequence[Any], attrs: dict[str, Any], result: Tensor) -> None:
+    def record_view(self, name: str, operands: Sequence[Any], attrs: dict[str, Any], result: Tensor) -> None:
         """Notes a result that shares elements with the first operand."""
         self.functionalization.add(name, operands, attrs, result)
 
@@ -230,7 +232,7 @@ def scan(f: Function, init: Any, xs: Any = None, length: int | None = None, reve
     _expect_states(what, state_tree, states, after, values[: len(states)])
     ys = values[len(states) :]
     body = tracer.body([*values[: len(states)], *(y for y in ys if y is not None)])
-    operands = [*states, *sequences, *map(builder.give, tracer.captured)]
+    operands = [*states, *sequences, *map(builder.to_tensor, tracer.captured)]
     attrs = {"length": -1 if sequences else steps, "reverse": reverse}
     results = dispatch_all("scan", operands, body=body, states=len(states), sequences=len(sequences), **attrs)
     rest = iter(results[len(states) :])
@@ -346,7 +348,7 @@ def while_loop(cond: Function, body: Function, state: Any) -> Any:
     values, after_tree = _traced(step, body, _arguments(step, tree, states, condition.captured))
     _expect_states(what, tree, states, after_tree, values)
     bodies = {"condition": _extended(condition.body(holds), step, condition), "body": step.body(values)}
-    operands = [*states, *map(builder.give, step.captured)]
+    operands = [*states, *map(builder.to_tensor, step.captured)]
     return tree.unflatten(dispatch_all("while_loop", operands, **bodies, states=len(states)))
 
 
@@ -408,8 +410,8 @@ def cond(pred: Any, true_fn: Function, false_fn: Function, *operands: Any) -> An
         t.body([v for v in own if v is not None]) for t, own in zip(tracers, values, strict=True)
     )
     true_body = _extended(true_body, tracers[1], tracers[0])
-    passed = [*tensors, *map(builder.give, tracers[1].captured)]
-    results = iter(dispatch_all("cond", pred, passed, true_branch=true_body, false_branch=false_body))
+    branch_operands = [*tensors, *map(builder.to_tensor, tracers[1].captured)]
+    results = iter(dispatch_all("cond", pred, branch_operands, true_branch=true_body, false_branch=false_body))
     return trees[0].unflatten([None if v is None else next(results) for v in values[0]])
 
 

@@ -111,7 +111,7 @@ class Functionalization:
                     f"{writer} would update an expanded tensor, of which several elements are one in memory; "
                     "write x.clone() before"
                 )
-            builder.assign(base, builder.give(updated_base), writer)
+            builder.assign(base, builder.to_tensor(updated_base), writer)
         if recorded:
             view.read, view.value = builder.read(base), value
 

@@ -46,7 +46,7 @@ def with_gradient_of(old: Tensor, value: Tensor) -> Tensor:
     """`value` as a tensor whose gradient flows to `old`."""
     fresh, builder = Tensor(value.builder, value.handle, value.desc), cast(Any, value.builder)
     with enable_grad():
-        builder.note(Updated((old,), (fresh,)))
+        builder.record_entry(Updated((old,), (fresh,)))
     return fresh
 
 

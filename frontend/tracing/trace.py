@@ -95,14 +95,14 @@ class TraceBuilder(IRBuilder, TensorBuilder):
         tensors = [Tensor(self, v.handle, v.desc) for v in super().emit(op, results)]
         if MODE.recording and (self.tapes or self.captures.leaves):
             outputs = distribute(op.record.signature.outputs, tensors, None)
-            self.note(Call(op.record, op.inputs, op.attrs, outputs))
+            self.record_entry(Call(op.record, op.inputs, op.attrs, outputs))
         return cast(list[Value], tensors)
 
     def retype(self, value: Value, desc: TensorDesc) -> Value:
         """`value` cast to the type of `desc`."""
         renamed = super().retype(value, desc)
         if renamed is not value:
-            self.note(Renamed((value,), (renamed,)))
+            self.record_entry(Renamed((value,), (renamed,)))
         return renamed
 
     def _input(self, desc: TensorDesc) -> Tensor:
@@ -128,7 +128,7 @@ class TraceBuilder(IRBuilder, TensorBuilder):
             )
         return self.functionalization.present(tensor)
 
-    def note_view(self, name: str, operands: Sequence[Any], attrs: dict[str, Any], result: Tensor) -> None:
+    def record_view(self, name: str, operands: Sequence[Any], attrs: dict[str, Any], result: Tensor) -> None:
         """Notes a result that shares elements with the first operand, which the function may update."""
         if not (self.inlines and isinstance(operands[0], EagerTensor)):
             self.functionalization.add(name, operands, attrs, result)
@@ -159,7 +159,7 @@ class TraceBuilder(IRBuilder, TensorBuilder):
         """The current values of updated tensors and of views, which the function may read later."""
         return [*(state.current for state in self.captures.states.values()), *self.functionalization.values()]
 
-    def drop_view(self, result: Tensor) -> None:
+    def unrecord_view(self, result: Tensor) -> None:
         """Notes that a result shares no elements with another tensor."""
         self.functionalization.forget(result)
 
@@ -191,14 +191,14 @@ class TraceBuilder(IRBuilder, TensorBuilder):
         """Whether the tensors known so far have several placements."""
         return len(self.placements.known) > 1
 
-    def give(self, value: Value) -> Tensor:
+    def to_tensor(self, value: Value) -> Tensor:
         """A value of the trace as a tensor: the value itself."""
         assert isinstance(value, Tensor)
         return value
 
     def assign(self, tensor: Tensor, value: Tensor, writer: str) -> None:
         """Gives a tensor a new value."""
-        now = self.give(self.read(value))
+        now = self.to_tensor(self.read(value))
         if not isinstance(tensor, EagerTensor):
             self._check_own(tensor, writer)
             self.functionalization.assign(tensor, now, writer)
@@ -284,16 +284,16 @@ class TraceBuilder(IRBuilder, TensorBuilder):
     def _apply_hooks(self, value: Value, grad: Value) -> Value:
         """The gradient of a tensor after the hooks of the tensor."""
         _, hooks = self._hooks.get(id(value), (None, None))
-        return self.read(hooks.apply(self.give(grad))) if hooks else grad
+        return self.read(hooks.apply(self.to_tensor(grad))) if hooks else grad
 
     def hooks_of(self, tensor: Tensor) -> Hooks:
         """The hooks on the gradient of a tensor of this trace."""
-        value = self.give(self.read(tensor))
+        value = self.to_tensor(self.read(tensor))
         return self._hooks.setdefault(id(value), (value, Hooks()))[1]
 
     def renamed(self, tensor: Tensor) -> Tensor:
         """The same elements as another object, which gradients distinguish from `tensor`."""
-        inside = self.give(self.read(tensor))
+        inside = self.to_tensor(self.read(tensor))
         return Tensor(self, inside.handle, inside.desc)
 
     def receives_gradient(self, tensor: Tensor) -> bool:
@@ -320,7 +320,7 @@ class TraceBuilder(IRBuilder, TensorBuilder):
         finally:
             self.tapes, self.leaf_tape, self.in_checkpoint = outer
 
-    def note(self, entry: Entry) -> None:
+    def record_entry(self, entry: Entry) -> None:
         """Adds an entry to the tapes."""
         for tape in self.tapes if MODE.recording else ():
             tape.append(entry)
@@ -456,7 +456,7 @@ def _returned_value(builder: TraceBuilder, value: Any, updated: Sequence[tuple[i
     if number is not None:
         return ReturnedArgument(number)
     if isinstance(value, Tensor):
-        return builder.give(builder.read(value))
+        return builder.to_tensor(builder.read(value))
     return as_tensor(value) if is_array(value) else value
 
 

@@ -259,5 +259,5 @@ def _with_known_sizes(tensor: Tensor, sizes: Sequence[Any]) -> Tensor:
     if known == tuple(tensor.shape):
         return tensor
     builder = current_builder()
-    refined: Tensor = builder.give(builder.retype(tensor, TensorDesc(known, tensor.dtype)))
+    refined: Tensor = builder.to_tensor(builder.retype(tensor, TensorDesc(known, tensor.dtype)))
     return refined
