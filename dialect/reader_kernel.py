@@ -90,7 +90,7 @@ def whole_batch(attrs: dict[str, Any]) -> int:
     return size
 
 
-def own_part(items: list[Any], attrs: dict[str, Any]) -> list[Any]:
+def local_items(items: list[Any], attrs: dict[str, Any]) -> list[Any]:
     """The items of a batch that a device keeps."""
     begin: int = attrs["logical_begin"]
     return items[begin : begin + attrs["batch_size"]]

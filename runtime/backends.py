@@ -1,6 +1,6 @@
 """Device backends: what compiles programs and holds arrays, by the type of device in names such as `cuda:1`.
 
-    backends.BACKENDS["cpu"].compile_program(module, "main")        backends.ACCELERATORS["cuda"].put(array, 1)
+    backends.BACKENDS["cpu"].compile_program(module, "main")        backends.ACCELERATORS["cuda"].to_device(array, 1)
 
 The frontend imports no backend: it finds backends here, and knows executables and arrays by `Executable` and
 `DeviceArray`. A backend is a module with the functions of `Backend`, or of `Accelerator` if its devices have memory
@@ -45,10 +45,10 @@ class Accelerator(Backend, Protocol):
     def holds(self, value: Any) -> bool:
         """Whether an array of any library is in the memory of such a device."""
 
-    def share(self, value: Any) -> DeviceArray:
+    def import_array(self, value: Any) -> DeviceArray:
         """An array of any library that is held, in the same memory; a copy if the elements are not contiguous."""
 
-    def put(self, array: np.ndarray | DeviceArray, device: int) -> DeviceArray:
+    def to_device(self, array: np.ndarray | DeviceArray, device: int) -> DeviceArray:
         """An array on a device: the array itself if it is there, else a copy."""
 
     def make_stream(self, device: int) -> Stream:

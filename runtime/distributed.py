@@ -279,7 +279,7 @@ class DistributedExecutable:
         members = enumerate(layout.place.members)
         return {at: layout.piece(full_array, layout.place.mesh, at) for at, m in members if m in self.programs}
 
-    def cut(self, number: int, array: Any) -> Pieces:
+    def split_argument(self, number: int, array: Any) -> Pieces:
         """The piece that each program of this process takes of a whole array for argument `number`.
 
         Raises:
@@ -327,7 +327,7 @@ class DistributedExecutable:
             RunError: a check of the data failed on a rank, or a collective did.
         """
         arguments = bind(self.inputs, arrays, named)
-        pieces = self.run([self.cut(i, a) for i, a in enumerate(arguments)])
+        pieces = self.run([self.split_argument(i, a) for i, a in enumerate(arguments)])
         results = [self.assemble(i, p) for i, p in enumerate(pieces)]
         return [a for a in results if a is not None]
 

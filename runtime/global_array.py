@@ -103,7 +103,7 @@ class Placement:
             raise ValueError(f"{wrong} for {desc}")
         return nd
 
-    def put(self, pieces: Pieces) -> Pieces:
+    def to_devices(self, pieces: Pieces) -> Pieces:
         """Moves the pieces of this process to its GPU if the placement is of type "cuda".
 
         Raises:
@@ -111,7 +111,7 @@ class Placement:
         """
         if self.type == "cpu":
             return pieces
-        return {p: ACCELERATORS[self.type].put(a, gpus(self.world).device.number) for p, a in pieces.items()}
+        return {p: ACCELERATORS[self.type].to_device(a, gpus(self.world).device.number) for p, a in pieces.items()}
 
     def sharding(self, nd: NdSbp) -> Sharding:
         """The sharding of a layout over the ranks of the job."""
@@ -142,7 +142,7 @@ class GlobalArray(ArrayProperties):
         """A global array from a whole array, which is the same on all ranks."""
         layout = distributed.Layout(TensorDesc(array.shape, dtypes.from_numpy(array.dtype)), nd)
         pieces = {p: np.array(layout.piece(array, placement.mesh, p), order="C") for p in placement.local_indices}
-        return cls(placement, layout, placement.put(pieces))
+        return cls(placement, layout, placement.to_devices(pieces))
 
     @classmethod
     def of_piece(cls, piece: np.ndarray | DeviceArray, placement: Placement, layout: Layout) -> GlobalArray:
@@ -213,7 +213,7 @@ class GlobalArray(ArrayProperties):
             placement.sharding(nd),
             self.pieces,
         )
-        return GlobalArray(placement, layout, placement.put(made))
+        return GlobalArray(placement, layout, placement.to_devices(made))
 
     def local(self) -> np.ndarray | DeviceArray:
         """The piece of the first rank of this process.

@@ -198,7 +198,7 @@ def host_nccl(cuda: HostCuda) -> Iterator[HostNccl]:
             yield made
     finally:
         nccl.gpus.cache_clear()
-        atexit.unregister(nccl.finish)
+        atexit.unregister(nccl.wait_before_exit)
         for known in made.known.values():
             with contextlib.suppress(OSError):
                 known.folder.rmdir()

@@ -13,7 +13,7 @@ from oneflow.dialect.record import REGISTRY, Call, Registry, distribute, flatten
 from oneflow.passes.sbp.candidates import localize, nd_signatures
 from oneflow.testing.checks import assert_close, described, make_case
 from oneflow.testing.sample import Sample
-from oneflow.testing.simulate import assemble, cut
+from oneflow.testing.simulate import assemble, split_array
 
 Array = np.ndarray
 
@@ -48,7 +48,7 @@ def run_split(op: Call, call: Call, signature: NdSignature, mesh: Mesh) -> list[
     """The assembled results of a call on arrays, computed piece by piece; `call` describes it."""
     operands = flatten(op.inputs.values())
     layouts = zip(operands, signature.inputs, strict=True)
-    pieces = [cut(x, nd, mesh, seed) for seed, (x, nd) in enumerate(layouts)]
+    pieces = [split_array(x, nd, mesh, seed) for seed, (x, nd) in enumerate(layouts)]
     results = [_run_rank(op, call, signature, mesh, rank, [p[rank] for p in pieces]) for rank in range(devices(mesh))]
     return [assemble([r[i] for r in results], nd, mesh) for i, nd in enumerate(signature.outputs)]
 

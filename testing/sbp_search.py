@@ -24,7 +24,7 @@ from oneflow.dialect.sbp import B, P, S, Sbp, SbpSignature
 from oneflow.passes.sbp.candidates import localize
 from oneflow.testing.checks import described, make_call
 from oneflow.testing.sample import Sample
-from oneflow.testing.simulate import SimulationError, assemble, cut
+from oneflow.testing.simulate import SimulationError, assemble, split_array
 
 Array = np.ndarray
 Sbps = tuple[Sbp, ...]
@@ -179,7 +179,7 @@ def _run(op: Call, signature: SbpSignature, p: int) -> list[list[Array]]:
     nd = NdSignature(tuple((s,) for s in signature.inputs), tuple((s,) for s in signature.outputs))
     call = described(op)
     layouts = zip(flatten(op.inputs.values()), nd.inputs, strict=True)
-    pieces = [cut(np.asarray(x), s, (p,), seed) for seed, (x, s) in enumerate(layouts)]
+    pieces = [split_array(np.asarray(x), s, (p,), seed) for seed, (x, s) in enumerate(layouts)]
     sizes = [len(v) if isinstance(v, tuple) else int(v is not None) for v in op.inputs.values()]
     return [_run_rank(op, localize(call, nd, (p,), rank), [c[rank] for c in pieces], sizes) for rank in range(p)]
 

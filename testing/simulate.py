@@ -69,7 +69,7 @@ def simulate(
     function = functions_of(module)[entry]
     layouts = [_layouts(function, name, mesh) for name in (notes.ARGUMENTS, notes.RESULTS)]
     programs = [physical(module, rank, registry) for rank in range(devices(mesh))]
-    cuts = [cut(a, nd, mesh, seed) for seed, (a, nd) in enumerate(zip(arrays, layouts[0], strict=True))]
+    cuts = [split_array(a, nd, mesh, seed) for seed, (a, nd) in enumerate(zip(arrays, layouts[0], strict=True))]
     runs = [_run(functions_of(p), entry, [c[rank] for c in cuts], registry) for rank, p in enumerate(programs)]
     results = _run_ranks(runs, mesh)
     return [assemble([r[i] for r in results], nd, mesh) for i, nd in enumerate(layouts[1])]
@@ -82,7 +82,7 @@ def _layouts(function: ir.Operation, name: str, mesh: Mesh) -> list[NdSbp]:
     return [broadcast(mesh) if nd is None else nd for nd in stated]
 
 
-def cut(array: Array, nd: NdSbp, mesh: Mesh, seed: int = 0) -> list[Array]:
+def split_array(array: Array, nd: NdSbp, mesh: Mesh, seed: int = 0) -> list[Array]:
     """The pieces of all ranks. Partial sums are small numbers of both signs, and the remainder to the whole.
 
     Operands of one call are cut with different seeds: equal noise could cancel.

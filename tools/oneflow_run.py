@@ -231,7 +231,7 @@ def _run_ranks(
     for name in arguments.print_ir_after if is_first else ():
         print(f"// -----// IR at stage {name} //----- //\n{_guarded(functools.partial(program.ir, name))}")
     arrays = arrays or _match(arguments, entry, constants)
-    pieces = [program.cut(i, a) for i, a in enumerate(arrays)]
+    pieces = [program.split_argument(i, a) for i, a in enumerate(arrays)]
     results = _guarded(lambda: program.run(pieces))
     if arguments.time is not None:
         _report_times(compiled, lambda: program.run(pieces), arguments.time, is_first)

@@ -26,7 +26,7 @@ from oneflow.dialect.ops.indexing import (
     piece_of,
     position,
 )
-from oneflow.dialect.ops.row_normalization import expect_type, total
+from oneflow.dialect.ops.row_normalization import expect_type, sum_of_terms
 from oneflow.dialect.ops.softmax import narrow, numpy_log_softmax, widen
 from oneflow.dialect.record import Call, operator
 from oneflow.dialect.sbp import B, Factors, P, S, SbpSignature, Shard
@@ -97,7 +97,7 @@ class SparseSoftmaxCrossEntropy:
             terms = [] if dprob is None else [ops.softmax_grad(op.prob, dprob)]
             if dout is not None:
                 terms.append(ops.sparse_softmax_cross_entropy_grad(op.label, dout, op.prob, depth=op.depth))
-            return total(ops, op.prediction, terms)
+            return sum_of_terms(ops, op.prediction, terms)
 
         return {"prediction": prediction}
 
@@ -243,7 +243,7 @@ class Nll:
         def weight() -> Value | None:
             terms = [] if dout is None else [-(op.input * _over_classes(ops, dout, op.input))]
             terms += [] if dweight is None else [_over_classes(ops, dweight, op.input)]
-            loss_sum = total(ops, op.input, terms)
+            loss_sum = sum_of_terms(ops, op.input, terms)
             if loss_sum is None:
                 return None
             _expect_all_classes(op)

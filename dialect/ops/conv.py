@@ -17,7 +17,7 @@ from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.compute import Size, Stage
 from oneflow.dialect.ops.group_norm import expect_groups
 from oneflow.dialect.ops.matmul import expect_addend, scale_and_add, with_addend
-from oneflow.dialect.ops.reduce import wide
+from oneflow.dialect.ops.reduce import accumulator_type
 from oneflow.dialect.ops.spatial import (
     Layout,
     Windows,
@@ -179,7 +179,7 @@ def _finish(op: Call, product: Stage, layout: Layout, channels: tuple[Size, ...]
 
 
 def _numpy_padded(x: Any, padding: Sequence[int]) -> Any:
-    return np.pad(x.astype(wide(x)), [(0, 0), (0, 0), *((p, p) for p in padding)])
+    return np.pad(x.astype(accumulator_type(x)), [(0, 0), (0, 0), *((p, p) for p in padding)])
 
 
 def moves(op: dict[str, Any]) -> tuple[Sequence[int], Sequence[int], Sequence[int]]:
@@ -190,16 +190,16 @@ def moves(op: dict[str, Any]) -> tuple[Sequence[int], Sequence[int], Sequence[in
 def _reference(x: Any, weight: Any, bias: Any, add: Any, **op: Any) -> Any:
     order, groups = op["data_format"], op["groups"]
     images = numpy_groups(_numpy_padded(channels_first(x, order), op["padding_before"]), groups, 1)
-    filters = numpy_groups(channels_first(weight.astype(wide(x)), order), groups, 0)
+    filters = numpy_groups(channels_first(weight.astype(accumulator_type(x)), order), groups, 0)
     boxes = zip(images.shape[3:], *moves(op), strict=True)
     counts = [(n - d * (k - 1) - 1) // s + 1 for n, k, s, d in boxes]
-    out = np.zeros((*images.shape[:2], filters.shape[1], *counts), wide(x))
+    out = np.zeros((*images.shape[:2], filters.shape[1], *counts), accumulator_type(x))
     for k, box in numpy_windows(counts, *moves(op)):
         out += np.einsum("ngc...,goc->ngo...", images[box], filters[(..., *k)])
     out = out.reshape(len(x), weight.shape[0], *counts)
-    out = out if bias is None else out + bias.astype(wide(x)).reshape(-1, *[1] * len(counts))
+    out = out if bias is None else out + bias.astype(accumulator_type(x)).reshape(-1, *[1] * len(counts))
     out = channels_back(out, order)
-    return (out if add is None else out + add.astype(wide(x))).astype(x.dtype)
+    return (out if add is None else out + add.astype(accumulator_type(x))).astype(x.dtype)
 
 
 def _convolution(spatial: int) -> Operator:
@@ -293,16 +293,16 @@ class ConvDataGrad:
 
     def reference(dy: Any, weight: Any, x_like: Any, add: Any, **op: Any) -> Any:
         order, groups, padding = op["data_format"], op["groups"], op["padding_before"]
-        slopes = numpy_groups(channels_first(dy.astype(wide(dy)), order), groups, 1)
-        filters = numpy_groups(channels_first(weight.astype(wide(dy)), order), groups, 0)
+        slopes = numpy_groups(channels_first(dy.astype(accumulator_type(dy)), order), groups, 1)
+        filters = numpy_groups(channels_first(weight.astype(accumulator_type(dy)), order), groups, 0)
         like = channels_first(x_like, order)
-        padded = numpy_groups(_numpy_padded(np.zeros(like.shape, wide(dy)), padding), groups, 1)
+        padded = numpy_groups(_numpy_padded(np.zeros(like.shape, accumulator_type(dy)), padding), groups, 1)
         for k, box in numpy_windows(slopes.shape[3:], *moves(op)):
             padded[box] += np.einsum("ngo...,goc->ngc...", slopes, filters[(..., *k)])
         pairs = zip(padding, like.shape[2:], strict=True)
         inner = padded[(..., *(slice(p, p + n) for p, n in pairs))]
         dx = channels_back(inner.reshape(like.shape), order)
-        return (dx if add is None else dx + add.astype(wide(dy))).astype(dy.dtype)
+        return (dx if add is None else dx + add.astype(accumulator_type(dy))).astype(dy.dtype)
 
 
 @operator(f"conv_filter_grad(dy, x, num_spatial_dims: int32 = 0, {SHARED_TEXT}, groups: int32 = 0) -> filter_diff")
@@ -353,10 +353,10 @@ class ConvFilterGrad:
 
     def reference(dy: Any, x: Any, **op: Any) -> Any:
         order, groups = op["data_format"], op["groups"]
-        slopes = numpy_groups(channels_first(dy.astype(wide(dy)), order), groups, 1)
+        slopes = numpy_groups(channels_first(dy.astype(accumulator_type(dy)), order), groups, 1)
         images = numpy_groups(_numpy_padded(channels_first(x, order), op["padding_before"]), groups, 1)
         filters, channels = slopes.shape[2], images.shape[2]
-        diff: Any = np.zeros((groups, filters, channels, *op["kernel_size"]), wide(dy))
+        diff: Any = np.zeros((groups, filters, channels, *op["kernel_size"]), accumulator_type(dy))
         for k, box in numpy_windows(slopes.shape[3:], *moves(op)):
             pair = (a.reshape(*a.shape[:3], int(np.prod(a.shape[3:]))) for a in (slopes, images[box]))
             diff[(..., *k)] = np.einsum("ngot,ngct->goc", *pair)
@@ -389,5 +389,5 @@ class ConvBiasGrad:
         return sums
 
     def reference(dy: Any, *, data_format: Any) -> Any:
-        images = channels_first(dy.astype(wide(dy)), data_format)
+        images = channels_first(dy.astype(accumulator_type(dy)), data_format)
         return images.sum(axis=(0, *range(2, dy.ndim))).astype(dy.dtype)

@@ -22,7 +22,7 @@ from oneflow.dialect.elementwise import elementwise, in_double
 from oneflow.dialect.ops.class_loss import NONE
 from oneflow.dialect.ops.elementwise_grad import linear_in_each
 from oneflow.dialect.ops.indexing import INDEX
-from oneflow.dialect.ops.row_normalization import expect_type, letters, row_sum, shared, spread
+from oneflow.dialect.ops.row_normalization import broadcast_rows, expect_type, letters, row_share, row_sum
 from oneflow.dialect.ops.softmax import narrow, numpy_log_softmax, widen
 from oneflow.dialect.record import Call, define, no_sbp, operator
 from oneflow.dialect.sbp import Factors
@@ -99,7 +99,7 @@ class SoftmaxCrossEntropyGrad:
 
     def grad(ops: Builder, op: Call, ddx: Value) -> dict[str, Any]:
         def by_prob() -> Value:
-            return ddx * spread(ops, op.dy, op.prob)
+            return ddx * broadcast_rows(ops, op.dy, op.prob)
 
         along = op.prob.rank - 1
         return {
@@ -320,7 +320,7 @@ class BinaryCrossEntropyWithLogitsReduceMeanGrad:
     def decompose(ops: Builder, op: Call) -> Value:
         x = widen(ops, op.input)
         slope = ops.sigmoid(x) - widen(ops, op.target)
-        return narrow(ops, slope * shared(ops, widen(ops, op.dy), x), op.input.dtype)
+        return narrow(ops, slope * row_share(ops, widen(ops, op.dy), x), op.input.dtype)
 
     def reference(x: Any, target: Any, dy: Any) -> Any:
         slope = scipy.special.expit(x.astype(np.float64)) - target

@@ -22,7 +22,7 @@ from oneflow.dialect.reader_kernel import (
     Batch,
     ReaderKernel,
     first_batch,
-    own_part,
+    local_items,
     reader_kernel,
     whole_batch,
 )
@@ -59,7 +59,7 @@ def _read_coco(**attrs: Any) -> Iterator[Batch]:
         grouped(order, size) if attrs["group_by_ratio"] else iter(lambda: list(itertools.islice(order, size)), [])
     )
     for batch in batches:
-        yield _coco_batch(own_part(batch, attrs), attrs)
+        yield _coco_batch(local_items(batch, attrs), attrs)
 
 
 def _coco_batch(images: list[Image], attrs: dict[str, Any]) -> Batch:
@@ -122,7 +122,7 @@ def _read_raw(**attrs: Any) -> Iterator[Batch]:
     shuffle, size = attrs["random_shuffle"], whole_batch(attrs)
     block = attrs["shuffle_block_size"] if shuffle and attrs["shuffle_block_size"] > 0 else size
     for numbers in numbered_batches(len(found), size, block, attrs["seed"] if shuffle else None):
-        yield (np.stack([found[n] for n in own_part(numbers, attrs)]),)
+        yield (np.stack([found[n] for n in local_items(numbers, attrs)]),)
 
 
 define(

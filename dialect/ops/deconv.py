@@ -27,7 +27,7 @@ from oneflow.dialect.ops.conv import (
     windows_of,
 )
 from oneflow.dialect.ops.group_norm import expect_groups
-from oneflow.dialect.ops.reduce import wide
+from oneflow.dialect.ops.reduce import accumulator_type
 from oneflow.dialect.ops.spatial import (
     Layout,
     channels_back,
@@ -129,11 +129,11 @@ def _compute(op: Call) -> Stage:
 
 def _reference(x: Any, weight: Any, **op: Any) -> Any:
     order, groups = op["data_format"], op["groups"]
-    images = numpy_groups(channels_first(x.astype(wide(x)), order), groups, 1)
-    filters = numpy_groups(channels_first(weight.astype(wide(x)), order), groups, 0)
+    images = numpy_groups(channels_first(x.astype(accumulator_type(x)), order), groups, 1)
+    filters = numpy_groups(channels_first(weight.astype(accumulator_type(x)), order), groups, 0)
     rows = zip(images.shape[3:], *moves(op), op["output_padding"], strict=True)
     reached = [(n - 1) * s + d * (k - 1) + 1 + more for n, k, s, d, more in rows]
-    out: Any = np.zeros((*images.shape[:2], filters.shape[2], *reached), wide(x))
+    out: Any = np.zeros((*images.shape[:2], filters.shape[2], *reached), accumulator_type(x))
     for k, box in numpy_windows(images.shape[3:], *moves(op)):
         out[box] += np.einsum("ngo...,goc->ngc...", images, filters[(..., *k)])
     inner = out[(..., *(slice(p, n - p) for p, n in zip(op["padding_before"], reached, strict=True)))]

@@ -9,7 +9,7 @@ import numpy as np
 from oneflow.dialect import dtypes
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.composite import composed_reference, composite, gradient_operator, pulled_back
-from oneflow.dialect.ops.reduce import wide
+from oneflow.dialect.ops.reduce import accumulator_type
 from oneflow.dialect.ops.row_normalization import expect_present, expect_type
 from oneflow.dialect.ops.softmax import narrow, widen
 from oneflow.dialect.record import Call
@@ -114,7 +114,9 @@ def _numpy_dots(
     pooling: Any,
 ) -> Any:  # fmt: skip
     dtype = features[0].dtype
-    x = np.concatenate([*features, *([] if sparse is None else [sparse[indices]])], 1).astype(wide(features[0]))
+    x = np.concatenate([*features, *([] if sparse is None else [sparse[indices]])], 1).astype(
+        accumulator_type(features[0])
+    )
     if pooling == "sum":
         return ((x.sum(1) ** 2 - (x**2).sum(1)) * 0.5).astype(dtype)
     products = x @ x.swapaxes(1, 2)
@@ -235,7 +237,7 @@ def _write_cross(ops: Builder, op: Call) -> tuple[Value, Value]:
 
 
 def _numpy_cross(x: Any, weight: Any, bias: Any, x0: Any, *, interaction_mode: Any) -> Any:
-    product = (x.astype(wide(x)) @ weight.astype(wide(x)).T).astype(x.dtype)
+    product = (x.astype(accumulator_type(x)) @ weight.astype(accumulator_type(x)).T).astype(x.dtype)
     first, last = product.astype(np.float64), x.astype(np.float64)
     crossed = first * x0 + bias if interaction_mode == "vector" else (first + bias) * x0
     return (crossed + last).astype(x.dtype), product
@@ -278,7 +280,7 @@ def _numpy_cross_grad(dy: Any, weight: Any, *others: Any) -> Any:
     slope, factor = dy.astype(np.float64), product.astype(np.float64) + (0 if bias is None else bias)
     along = slope * x0
     by_product = (along if bias is not None else along.sum(1, keepdims=True)).astype(x.dtype)
-    matrices = (a.astype(wide(x)) for a in (by_product, weight, x))
+    matrices = (a.astype(accumulator_type(x)) for a in (by_product, weight, x))
     by, w, values = matrices
     dx = (by @ w).astype(x.dtype) + slope
     total = (slope if bias is None else along).sum(0)

@@ -23,7 +23,7 @@ from oneflow.dialect.ops.attention_layouts import (
     sizes_of,
     unpacked,
 )
-from oneflow.dialect.ops.reduce import wide
+from oneflow.dialect.ops.reduce import accumulator_type
 from oneflow.dialect.ops.row_normalization import expect_type
 from oneflow.dialect.record import Call
 from oneflow.dialect.sbp import Factors
@@ -56,8 +56,10 @@ def _write_self_attention(ops: Builder, op: Call) -> tuple[Value, Value]:
 def _numpy_self_attention(x: Any, *, head_size: Any, alpha: Any) -> Any:
     length, batch, _ = x.shape
     parts = x.reshape(length, batch, x.shape[2] // (3 * head_size), 3, head_size).transpose(3, 1, 2, 0, 4)
-    query, key, value = parts.astype(wide(x))
-    return (query @ key.swapaxes(2, 3) * np.asarray(alpha, wide(x))).astype(x.dtype), value.astype(x.dtype)
+    query, key, value = parts.astype(accumulator_type(x))
+    return (query @ key.swapaxes(2, 3) * np.asarray(alpha, accumulator_type(x))).astype(x.dtype), value.astype(
+        x.dtype
+    )
 
 
 def _state_factors(op: Call) -> tuple[str, str]:

@@ -15,7 +15,7 @@ from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.composite import composite
 from oneflow.dialect.ops.bit_masks import numpy_packed, numpy_unpacked, packed_bits, unpacked_bits, words_of
 from oneflow.dialect.ops.random import RANDOM, numpy_mask
-from oneflow.dialect.ops.reduce import wide
+from oneflow.dialect.ops.reduce import accumulator_type
 from oneflow.dialect.ops.row_normalization import expect_type
 from oneflow.dialect.ops.softmax import narrow, widen
 from oneflow.dialect.philox import kept_scale
@@ -88,13 +88,15 @@ def _numpy_layers(x: Any, weights: Any, biases: Any, *, skip_final_activation: A
     last = len(weights) - 1
     for i, rate in enumerate(_rates(attrs, last + 1)):
         w, b = weights[i], biases[i]
-        y = (hidden[-1].astype(wide(x)) @ w.astype(wide(x)).T + b).astype(x.dtype)
+        y = (hidden[-1].astype(accumulator_type(x)) @ w.astype(accumulator_type(x)).T + b).astype(x.dtype)
         is_active = i < last or not skip_final_activation
         kept = y > 0 if is_active else np.full(y.shape, bool(rate))
         y = np.maximum(y, 0) if is_active else y
         if rate:
             drawn = numpy_mask(y.shape, rate, attrs["seed"] + i, (), ())
-            y = np.where(drawn, y.astype(wide(x)) * np.asarray(kept_scale(rate), wide(x)), 0).astype(x.dtype)
+            y = np.where(
+                drawn, y.astype(accumulator_type(x)) * np.asarray(kept_scale(rate), accumulator_type(x)), 0
+            ).astype(x.dtype)
             kept = kept & drawn
         masks.append(numpy_packed(kept))
         hidden.append(y)
@@ -172,8 +174,8 @@ def _write_product(ops: Builder, op: Call) -> tuple[Value, ...]:
 
 
 def _numpy_product(dy: Any, x: Any) -> Any:
-    slope = dy.astype(wide(dy))
-    return (slope.T @ x.astype(wide(x))).astype(dy.dtype), slope.sum(0).astype(dy.dtype)
+    slope = dy.astype(accumulator_type(dy))
+    return (slope.T @ x.astype(accumulator_type(x))).astype(dy.dtype), slope.sum(0).astype(dy.dtype)
 
 
 #: Layouts of dy and x, of the gradients by weight and bias.
@@ -205,7 +207,9 @@ def _through_layer(ops: Builder, dy: Value, weight: Value, mask: Value, alpha: f
 
 
 def _numpy_through_layer(dy: Any, weight: Any, mask: Any, alpha: Any) -> Any:
-    product = (dy.astype(wide(dy)) @ weight.astype(wide(dy))).astype(dy.dtype).astype(np.float64)
+    product = (
+        (dy.astype(accumulator_type(dy)) @ weight.astype(accumulator_type(dy))).astype(dy.dtype).astype(np.float64)
+    )
     slope = np.where(numpy_unpacked(mask, weight.shape[1]), product * alpha, 0)
     return slope.astype(dy.dtype), slope.sum(0).astype(dy.dtype)
 
@@ -258,13 +262,13 @@ def _write_mlp_grad(ops: Builder, op: Call) -> tuple[Value, ...]:
 
 
 def _numpy_mlp_grad(dy: Any, x: Any, weights: Any, masks: Any, hidden: Any, *, alpha_list: Any) -> Any:
-    slope, by_weights, biases = dy, [], [dy.astype(wide(dy)).sum(0).astype(dy.dtype)]
+    slope, by_weights, biases = dy, [], [dy.astype(accumulator_type(dy)).sum(0).astype(dy.dtype)]
     for i in range(len(weights) - 1, 0, -1):
         by_weights.append(_numpy_product(slope, hidden[i - 1])[0])
         slope, bias = _numpy_through_layer(slope, weights[i], masks[i - 1], alpha_list[i - 1])
         biases.append(bias)
     by_weights.append(_numpy_product(slope, x)[0])
-    dx = (slope.astype(wide(x)) @ weights[0].astype(wide(x))).astype(x.dtype)
+    dx = (slope.astype(accumulator_type(x)) @ weights[0].astype(accumulator_type(x))).astype(x.dtype)
     return dx, *reversed(biases), *reversed(by_weights)
 
 
@@ -314,7 +318,9 @@ def _write_groups(ops: Builder, op: Call) -> tuple[Value, ...]:
 
 
 def _numpy_groups(xs: Any, weights: Any, biases: Any) -> Any:
-    products = [x.astype(wide(x)) @ w.astype(wide(x)).T for x, w in zip(xs, weights, strict=True)]
+    products = [
+        x.astype(accumulator_type(x)) @ w.astype(accumulator_type(x)).T for x, w in zip(xs, weights, strict=True)
+    ]
     return [(y + (biases[i] if biases else 0)).astype(xs[i].dtype) for i, y in enumerate(products)]
 
 

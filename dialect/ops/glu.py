@@ -11,7 +11,7 @@ from oneflow.dialect import dtypes
 from oneflow.dialect._scipy import scipy
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.composite import composite
-from oneflow.dialect.ops.reduce import wide
+from oneflow.dialect.ops.reduce import accumulator_type
 from oneflow.dialect.ops.row_normalization import expect_present, expect_type
 from oneflow.dialect.ops.softmax import narrow, widen
 from oneflow.dialect.record import Call
@@ -104,7 +104,7 @@ def _write_glu(ops: Builder, op: Call) -> tuple[Value, ...]:
 
 def _numpy_glu(x: Any, w: Any, b: Any, v: Any, c: Any, *, activation: Any) -> Any:
     def linear(weight: Any, bias: Any) -> Any:
-        product = x.astype(wide(x)) @ weight.astype(wide(x)).T
+        product = x.astype(accumulator_type(x)) @ weight.astype(accumulator_type(x)).T
         return (product if bias is None else product + bias).astype(x.dtype)
 
     products = [linear(w, b), *([] if v is None else [linear(v, c)])]

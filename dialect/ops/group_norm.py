@@ -178,7 +178,7 @@ class GroupNorm:
                     dy, x, op.mean, op.inv_variance, op.gamma, num_groups=op.num_groups, epsilon=op.epsilon
                 )
                 terms = [widen(ops, direct), *terms] if terms else [direct]
-            return _moved(ops, op, row_normalization.total(ops, x, terms), back=True)
+            return _moved(ops, op, row_normalization.sum_of_terms(ops, x, terms), back=True)
 
         def param(which: int) -> Value:
             value: Value = ops.group_norm_param_grad(dy, x, op.mean, op.inv_variance)[which]

@@ -14,7 +14,7 @@ from oneflow.dialect import scalar as s
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.composite import composite
 from oneflow.dialect.compute import Stage
-from oneflow.dialect.ops.reduce import wide
+from oneflow.dialect.ops.reduce import accumulator_type
 from oneflow.dialect.ops.row_normalization import expect_type
 from oneflow.dialect.record import Call, operator
 from oneflow.dialect.sbp import Factors
@@ -179,7 +179,7 @@ def _numpy_linear(
     x: Any, w: Any, scale: Any, zero: Any, b: Any, *, num_bits: Any, symmetric: Any, group_dim: Any, group_size: Any
 ) -> Any:
     weight = _numpy_dequantized(w, scale, zero, num_bits, symmetric, group_dim, group_size).astype(x.dtype)
-    product = x.astype(wide(x)) @ weight.astype(wide(x)).T
+    product = x.astype(accumulator_type(x)) @ weight.astype(accumulator_type(x)).T
     return (product if b is None else product + b).astype(x.dtype)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from oneflow.dialect import dtypes
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.decomposition_gradient import decomposition_gradient
-from oneflow.dialect.ops.row_normalization import expect_type, total
+from oneflow.dialect.ops.row_normalization import expect_type, sum_of_terms
 from oneflow.dialect.ops.softmax import narrow, widen
 from oneflow.dialect.record import Call, operator
 from oneflow.dialect.sbp import Factors, repeated_factors
@@ -61,7 +61,7 @@ class L2Normalize:
             if dy is not None:
                 by_y = ops.l2_normalize_grad(dy, op.y, op.square_x_sum, axis=op.axis, epsilon=op.epsilon)
                 terms.append(widen(ops, by_y) if terms else by_y)
-            return total(ops, op.x, terms)
+            return sum_of_terms(ops, op.x, terms)
 
         return {"x": dx}
 

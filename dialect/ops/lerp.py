@@ -14,7 +14,7 @@ from oneflow.dialect.compute import Stage
 from oneflow.dialect.decomposition_gradient import decomposition_gradient
 from oneflow.dialect.elementwise import elementwise, in_double
 from oneflow.dialect.ops.elementwise_grad import same_shapes
-from oneflow.dialect.ops.row_normalization import expect_type, letters, total
+from oneflow.dialect.ops.row_normalization import expect_type, letters, sum_of_terms
 from oneflow.dialect.ops.scalar_ops import QUADRUPLE, expect_number, number_of
 from oneflow.dialect.record import Call, operator
 from oneflow.dialect.sbp import Factors, broadcast_factors, repeated_factors
@@ -123,7 +123,9 @@ class ScalarLerpGrad:
 
     def grad(ops: Builder, op: Call, dstart: Value | None, dend: Value | None) -> dict[str, Any]:
         shares = zip((dstart, dend), _shares(op), strict=True)
-        return {"out_diff": lambda: total(ops, op.out_diff, [d * share for d, share in shares if d is not None])}
+        return {
+            "out_diff": lambda: sum_of_terms(ops, op.out_diff, [d * share for d, share in shares if d is not None])
+        }
 
     def compute(op: Call) -> list[Stage]:
         shape, dtype = op.start.shape, op.start.dtype

@@ -14,7 +14,7 @@ from oneflow.dialect.complex_parts import bilinear, each_part
 from oneflow.dialect.compute import Size, Stage
 from oneflow.dialect.dtypes import DType
 from oneflow.dialect.elementwise import conjugate, sum_to
-from oneflow.dialect.ops.reduce import wide
+from oneflow.dialect.ops.reduce import accumulator_type
 from oneflow.dialect.ops.scalar_ops import expect_whole
 from oneflow.dialect.record import Call, Operator, define, operator
 from oneflow.dialect.sbp import Factors
@@ -167,7 +167,7 @@ def _compute(op: Call) -> Stage:
 
 
 def _reference(a: Any, b: Any, add: Any, *, transpose_a: Any, transpose_b: Any, alpha: Any) -> Any:
-    x, y = a.astype(wide(a)), b.astype(wide(b))
+    x, y = a.astype(accumulator_type(a)), b.astype(accumulator_type(b))
     product = (x.swapaxes(-1, -2) if transpose_a else x) @ (y.swapaxes(-1, -2) if transpose_b else y)
     return _scaled(product, alpha, add, a.dtype)
 
@@ -225,7 +225,7 @@ class BroadcastMatmulGradB:
         return scale_and_add(product, op.alpha, op._add_to_output, op.a.dtype)
 
     def reference(a: Any, b: Any, add: Any, *, alpha: Any) -> Any:
-        x, y = (t.astype(wide(t)).reshape(int(np.prod(t.shape[:-1])), t.shape[-1]) for t in (a, b))
+        x, y = (t.astype(accumulator_type(t)).reshape(int(np.prod(t.shape[:-1])), t.shape[-1]) for t in (a, b))
         return _scaled(x.T @ y, alpha, add, a.dtype)
 
 
@@ -268,7 +268,7 @@ class FusedMatmulBias:
         return value
 
     def reference(x: Any, weight: Any, bias: Any, add: Any, *, alpha: Any, beta: Any) -> Any:
-        product = np.matmul(x.astype(wide(x)), weight.astype(wide(x)).T)
+        product = np.matmul(x.astype(accumulator_type(x)), weight.astype(accumulator_type(x)).T)
         biased = product * np.asarray(alpha, product.dtype) + bias
         return (biased if add is None else biased + np.asarray(beta, product.dtype) * add).astype(x.dtype)
 
@@ -304,4 +304,4 @@ class BiasAdd:
     def reference(a: Any, b: Any, *, axis: Any) -> Any:
         shape = [1] * a.ndim
         shape[axis] = b.size
-        return (a.astype(wide(a)) + b.reshape(shape).astype(wide(a))).astype(a.dtype)
+        return (a.astype(accumulator_type(a)) + b.reshape(shape).astype(accumulator_type(a))).astype(a.dtype)

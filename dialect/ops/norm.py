@@ -65,7 +65,7 @@ class LayerNorm:
                     dy, op.x, op.mean, op.inv_variance, op.gamma, begin_norm_axis=begin, epsilon=op.epsilon
                 )
                 terms = [widen(ops, direct), *terms] if terms else [direct]
-            return row_normalization.total(ops, op.x, terms)
+            return row_normalization.sum_of_terms(ops, op.x, terms)
 
         def param(which: int) -> Value:
             both = ops.layer_norm_param_grad(dy, op.x, op.mean, op.inv_variance, begin_params_axis=params)
@@ -269,7 +269,7 @@ class RmsNorm:
             if dy is not None:
                 direct = ops.rms_norm_grad(dy, op.x, op.inv_rms, op.weight)
                 terms = [widen(ops, direct), *terms] if terms else [direct]
-            return row_normalization.total(ops, op.x, terms)
+            return row_normalization.sum_of_terms(ops, op.x, terms)
 
         weight = None if dy is None else lambda: ops.rms_norm_param_grad(dy, op.x, op.inv_rms)
         return {"x": dx, "weight": weight}

@@ -27,7 +27,7 @@ from oneflow.dialect.ops.image_decoding import (
 from oneflow.dialect.ops.image_lists import expect_most, mapped, padded, size_desc
 from oneflow.dialect.ops.random import RANDOM
 from oneflow.dialect.ops.source import NO_OPERAND
-from oneflow.dialect.reader_kernel import PIECE, Batch, first_batch, own_part, reader_kernel, whole_batch
+from oneflow.dialect.reader_kernel import PIECE, Batch, first_batch, local_items, reader_kernel, whole_batch
 from oneflow.dialect.record import Call, Rule, define, no_grad
 from oneflow.dialect.sbp import Factors
 from oneflow.dialect.shapes import expect_dtype
@@ -65,7 +65,7 @@ def _batches(attrs: dict[str, Any]) -> Iterator[list[bytes]]:
     if attrs["random_shuffle"]:
         source = shuffled(source, attrs["shuffle_buffer_size"], attrs["seed"])
     while True:
-        yield own_part(list(itertools.islice(source, whole_batch(attrs))), attrs)
+        yield local_items(list(itertools.islice(source, whole_batch(attrs))), attrs)
 
 
 def _read_records(**attrs: Any) -> Iterator[Batch]:

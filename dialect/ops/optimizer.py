@@ -28,9 +28,9 @@ from oneflow.dialect.ops.update import (
     number,
     regularized,
     stored,
+    to_f64,
     update,
     weighed,
-    wide,
 )
 from oneflow.dialect.record import Call, no_sbp
 from oneflow.dialect.scalar import Expr
@@ -67,7 +67,7 @@ def _momentum_model(step: Step, op: Call, momentum: Expr) -> Expr:
 
 def _momentum_reference(model: Any, diff: Any, old: Any, lr: Any, scale_by: Any, skip: Any, **attrs: Any) -> Any:
     step = Reference(model, diff, lr, scale_by, skip, attrs)
-    new = attrs["beta"] * wide(old) + (1 - attrs["dampening"]) * step.g
+    new = attrs["beta"] * to_f64(old) + (1 - attrs["dampening"]) * step.g
     direction = step.g + attrs["beta"] * new if attrs["nesterov"] else new
     return step.results(step.rate * direction * (-1 if attrs["maximize"] else 1), (old, new))
 
@@ -97,8 +97,8 @@ def _adam_model(step: Step, op: Call, m: Expr, v: Expr, max_v: Expr | None = Non
 
 
 def _moments(step: Reference, m: Any, v: Any, attrs: dict[str, Any]) -> tuple[Any, Any]:
-    new_m = attrs["beta1"] * wide(m) + (1 - attrs["beta1"]) * step.g
-    return new_m, attrs["beta2"] * wide(v) + (1 - attrs["beta2"]) * step.g**2
+    new_m = attrs["beta1"] * to_f64(m) + (1 - attrs["beta1"]) * step.g
+    return new_m, attrs["beta2"] * to_f64(v) + (1 - attrs["beta2"]) * step.g**2
 
 
 def _corrections(first: Any, second: Any, attrs: dict[str, Any]) -> tuple[float, float]:
@@ -113,7 +113,7 @@ def _adam_reference(
     step = Reference(model, diff, lr, scale_by, skip, attrs)
     by_m, by_v = _corrections(first, second, attrs)
     new_m, new_v = _moments(step, m, v, attrs)
-    largest = new_v if max_v is None else np.maximum(wide(max_v), new_v)
+    largest = new_v if max_v is None else np.maximum(to_f64(max_v), new_v)
     change = step.rate * (new_m / by_m) / (np.sqrt(largest) / np.sqrt(by_v) + attrs["epsilon"])
     return step.results(change, (m, new_m), (v, new_v), *([] if max_v is None else [(max_v, largest)]))
 
@@ -198,7 +198,7 @@ def _adagrad_reference(
 ) -> Any:
     step = Reference(model, diff, lr, scale_by, skip, attrs)
     step.rate /= 1 + number(train_step, attrs["train_step_val"] - 1) * attrs["lr_decay"]
-    new = step.held(wide(old) + step.g**2)
+    new = step.held(to_f64(old) + step.g**2)
     return step.results(step.rate * step.g / (np.sqrt(new) + attrs["epsilon"]), (old, new))
 
 
@@ -237,13 +237,13 @@ def _rmsprop_reference(
     model: Any, diff: Any, lr: Any, scale_by: Any, skip: Any, square: Any, mean: Any, momentum: Any, **attrs: Any
 ) -> Any:
     step, rate = Reference(model, diff, lr, scale_by, skip, attrs), attrs["decay_rate"]
-    new = rate * wide(square) + (1 - rate) * step.g**2
-    new_mean = 0.0 if mean is None else rate * wide(mean) + (1 - rate) * step.g
+    new = rate * to_f64(square) + (1 - rate) * step.g**2
+    new_mean = 0.0 if mean is None else rate * to_f64(mean) + (1 - rate) * step.g
     inside, outside = (0.0, attrs["epsilon"]) if attrs["epsilon_apart"] else (attrs["epsilon"], 0.0)
     direction = step.g / (np.sqrt(new - new_mean**2 + inside) + outside)
     states = [(square, new)] if mean is None else [(square, new), (mean, new_mean)]
     if momentum is not None:
-        direction = attrs["beta"] * wide(momentum) + direction
+        direction = attrs["beta"] * to_f64(momentum) + direction
         states.append((momentum, direction))
     return step.results(step.rate * direction, *states)
 
@@ -298,7 +298,7 @@ def _lars_reference(model: Any, diff: Any, lr: Any, old: Any, scale_by: Any, ski
     lengths = [np.sqrt(np.sum(a**2)) for a in (step.p, step.g)]
     denominator = attrs["epsilon"] + lengths[1] + attrs["weight_decay"] * lengths[0]
     step.rate *= attrs["lars_coefficient"] * lengths[0] / denominator if all(n > 0 for n in lengths) else 1.0
-    new = attrs["momentum_beta"] * wide(old) - step.rate * step.g
+    new = attrs["momentum_beta"] * to_f64(old) - step.rate * step.g
     return step.results(-new, (old, new))
 
 
@@ -331,10 +331,10 @@ def _ftrl_model(step: Step, op: Call, **_: Expr) -> Expr:
 
 def _ftrl_reference(model: Any, diff: Any, lr: Any, skip: Any, accumulate: Any, z: Any, **attrs: Any) -> Any:
     step = Reference(model, diff, lr, None, skip, attrs)
-    old = wide(accumulate)
+    old = to_f64(accumulate)
     new = old + step.g**2
     power = new ** attrs["lr_power"]
-    new_z = wide(z) + step.g - (power - old ** attrs["lr_power"]) / step.rate * step.p
+    new_z = to_f64(z) + step.g - (power - old ** attrs["lr_power"]) / step.rate * step.p
     curvature = (attrs["beta"] + power) / step.rate + attrs["lambda2"]
     new_model = (np.copysign(attrs["lambda1"], new_z) - new_z) / curvature
     kept = np.where(np.abs(new_z) < attrs["lambda1"], 0.0, new_model - weighed(step.decay, step.rate * step.p))
@@ -377,9 +377,9 @@ def _adadelta_reference(
 ) -> Any:  # fmt: skip
     step = Reference(model, diff, lr, None, skip, attrs)
     g = step.regular - step.scaled if maximize else step.g
-    new = step.held(rho * wide(squares) + (1 - rho) * g**2)
-    delta = np.sqrt(wide(deltas) + epsilon) / np.sqrt(new + epsilon) * g
-    changed_deltas = rho * wide(deltas) + (1 - rho) * delta**2
+    new = step.held(rho * to_f64(squares) + (1 - rho) * g**2)
+    delta = np.sqrt(to_f64(deltas) + epsilon) / np.sqrt(new + epsilon) * g
+    changed_deltas = rho * to_f64(deltas) + (1 - rho) * delta**2
     return step.pairs((model, step.p - step.rate * delta), (squares, new), (deltas, changed_deltas))
 
 

@@ -13,7 +13,7 @@ from oneflow.dialect import scalar as s
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.compute import Size, Stage
 from oneflow.dialect.dtypes import DType
-from oneflow.dialect.ops.reduce import bounds, wide
+from oneflow.dialect.ops.reduce import accumulator_type, bounds
 from oneflow.dialect.ops.row_normalization import expect_type
 from oneflow.dialect.ops.spatial import (
     Layout,
@@ -247,7 +247,7 @@ def _max_grad_compute(op: Call) -> Stage:
 def max_grad_reference(x: Any, indice: Any, dy: Any, *, data_format: Any) -> Any:
     """The NumPy form of the gradient of a max pooling of `x`, whose elements came from the positions `indice`."""
     images, slopes, places = (channels_first(a, data_format) for a in (x, dy, indice))
-    plane = np.zeros((*images.shape[:2], int(np.prod(images.shape[2:]))), wide(x))
+    plane = np.zeros((*images.shape[:2], int(np.prod(images.shape[2:]))), accumulator_type(x))
     for at in np.ndindex(*slopes.shape):
         if places[at] >= 0:
             plane[(*at[:2], places[at])] += slopes[at]

@@ -70,7 +70,7 @@ def sum_axes(x: Stage, axes: Sequence[int], keepdims: bool, dtype: DType) -> Sta
     return fold_axes(x, axes, keepdims, 0, lambda a, b: a + b, dtype)
 
 
-def wide(x: np.ndarray) -> Any:
+def accumulator_type(x: np.ndarray) -> Any:
     """The NumPy type in which sums of `x` are computed."""
     return np.float32 if x.dtype.itemsize == 2 else x.dtype
 
@@ -164,40 +164,42 @@ def row_max(ops: Builder, x: Value) -> Value:
     return maxima
 
 
-def spread(ops: Builder, op: Call, y: Value) -> Value:
+def broadcast_reduced(ops: Builder, op: Call, y: Value) -> Value:
     """A result of a reduction repeated along the reduced axes."""
     axes = () if op.keepdims else reduction_axes(op, op.input_tensor.rank)
     return ops.call("broadcast_like", y, op.input_tensor, broadcast_axes=axes)[0]
 
 
 def _sum_grad(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
-    return {"input_tensor": spread(ops, op, dy)}
+    return {"input_tensor": broadcast_reduced(ops, op, dy)}
 
 
 def _nansum_grad(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
     x = op.input_tensor
     numbers = ops.cast(ops.broadcast_equal(x, x), dtype=x.dtype)
-    return {"input_tensor": spread(ops, op, dy) * numbers}
+    return {"input_tensor": broadcast_reduced(ops, op, dy) * numbers}
 
 
 def _extreme_grad(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
     """dy shared evenly among the elements that equal the extreme, or are NaN where that is."""
     x = op.input_tensor
-    extreme, zero = spread(ops, op, op.output_tensor), ops.zero_like(x)
+    extreme, zero = broadcast_reduced(ops, op, op.output_tensor), ops.zero_like(x)
     hits = ops.broadcast_equal(x, extreme)
     if x.dtype.is_float:
         hits = ops.broadcast_logical_or(hits, ops.broadcast_logical_and(ops.isnan(x), ops.isnan(extreme)))
     ties = ops.reduce_sum(ops.where(hits, ops.ones_like(x), zero), axis=op.axis, keepdims=op.keepdims)
-    return {"input_tensor": ops.where(hits, spread(ops, op, dy / ties), zero)}
+    return {"input_tensor": ops.where(hits, broadcast_reduced(ops, op, dy / ties), zero)}
 
 
 def _prod_grad(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
-    return {"input_tensor": lambda: spread(ops, op, dy) * ops.product_of_others(op.input_tensor, axis=op.axis)}
+    return {
+        "input_tensor": lambda: broadcast_reduced(ops, op, dy) * ops.product_of_others(op.input_tensor, axis=op.axis)
+    }
 
 
-def _in_wide(function: Callable[..., Any]) -> Callable[..., Any]:
+def _in_accumulator(function: Callable[..., Any]) -> Callable[..., Any]:
     """A NumPy reduction of 16-bit floats computed in f32; integers keep their type."""
-    return lambda x, **options: np.asarray(function(x, dtype=wide(x), **options)).astype(x.dtype)
+    return lambda x, **options: np.asarray(function(x, dtype=accumulator_type(x), **options)).astype(x.dtype)
 
 
 def _product(x: np.ndarray, **options: Any) -> np.ndarray:
@@ -207,13 +209,13 @@ def _product(x: np.ndarray, **options: Any) -> np.ndarray:
 
 reduction(
     "reduce_sum", "The sum over `axis` (all axes if empty); f16 and bf16 are summed in f32.",
-    init=lambda _: 0, combine=lambda a, b: a + b, reference=_in_wide(np.sum), grad=_sum_grad, linear="joint",
-    parts=each_part,
+    init=lambda _: 0, combine=lambda a, b: a + b, reference=_in_accumulator(np.sum), grad=_sum_grad,
+    linear="joint", parts=each_part,
 )  # fmt: skip
 reduction(
     "reduce_nansum", "The sum over `axis` of elements that are not NaN.",
     init=lambda _: 0, combine=lambda a, b: a + b, element=lambda e: s.where(s.isnan(e), 0, e),
-    reference=_in_wide(lambda x, **options: np.sum(np.where(np.isnan(x), np.zeros_like(x), x), **options)),
+    reference=_in_accumulator(lambda x, **options: np.sum(np.where(np.isnan(x), np.zeros_like(x), x), **options)),
     grad=_nansum_grad, allowed=dtypes.FLOATS, split_only=True,
     unoffered="partial sums, which may be NaN where the whole is not, and the other way round",
 )  # fmt: skip
@@ -287,7 +289,7 @@ class ReduceSumLike:
         return c.reshape(sum_axes(op.x, axes, False, op.x.dtype), op.like.shape)
 
     def reference(x: Any, like: Any, *, axis: Any) -> Any:
-        return np.sum(x, axis=tuple(axis), dtype=wide(x)).astype(x.dtype).reshape(like.shape)
+        return np.sum(x, axis=tuple(axis), dtype=accumulator_type(x)).astype(x.dtype).reshape(like.shape)
 
 
 @operator("broadcast_like(x, like, broadcast_axes: list_int32) -> y")

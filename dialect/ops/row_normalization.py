@@ -107,7 +107,7 @@ def row_gradient(x: Stage, mean: Stage | None, inv: Stage, slope: Element) -> El
     return element
 
 
-def spread(ops: Builder, value: Value, x: Value) -> Value:
+def broadcast_rows(ops: Builder, value: Value, x: Value) -> Value:
     """A value per row, repeated to the shape of `x`."""
     axes = range(value.rank, x.rank)
     return ops.call("broadcast_like", value, x, broadcast_axes=axes)[0] if axes else value
@@ -124,14 +124,14 @@ def lead_sum(ops: Builder, value: Value, begin: int) -> Value:
     return ops.call("reduce_sum", value, axis=range(begin))[0] if begin else value
 
 
-def shared(ops: Builder, value: Value, x: Value) -> Value:
+def row_share(ops: Builder, value: Value, x: Value) -> Value:
     """A value per row divided by the number of elements of a row, at every element of `x`."""
     sizes = x.shape[value.rank :]
-    everywhere = spread(ops, value, x)
+    everywhere = broadcast_rows(ops, value, x)
     if None not in sizes:
         count = math.prod(d for d in sizes if d is not None)
         return everywhere * (1.0 / count if count else np.inf)
-    return everywhere / spread(ops, row_sum(ops, ops.call("ones_like", x)[0], value.rank), x)
+    return everywhere / broadcast_rows(ops, row_sum(ops, ops.call("ones_like", x)[0], value.rank), x)
 
 
 def standardized(
@@ -146,9 +146,9 @@ def standardized(
     count = math.prod(sizes)
     share = 1.0 / count if count else np.inf
     mean = row_sum(ops, x, begin) * share if centred else None
-    deviation = x if mean is None else x - spread(ops, mean, x)
+    deviation = x if mean is None else x - broadcast_rows(ops, mean, x)
     inv = ops.call("rsqrt", row_sum(ops, deviation * deviation, begin) * share + float(epsilon))[0]
-    return deviation * spread(ops, inv, x), mean, inv
+    return deviation * broadcast_rows(ops, inv, x), mean, inv
 
 
 def projected(ops: Builder, x: Value, slope: Value, mean: Value | None, inv: Value) -> Value:
@@ -160,14 +160,14 @@ def moment_gradient(
     ops: Builder, x: Value, mean: Value | None, inv: Value, dmean: Value | None, dinv: Value | None
 ) -> list[Value]:
     """The terms of the gradient of `x` by cotangents of the mean and of 1 / deviation."""
-    terms = [] if dmean is None else [shared(ops, dmean, x)]
+    terms = [] if dmean is None else [row_share(ops, dmean, x)]
     if dinv is not None:
-        deviation = x if mean is None else x - spread(ops, mean, x)
-        terms.append(-(deviation * shared(ops, dinv * inv * inv * inv, x)))
+        deviation = x if mean is None else x - broadcast_rows(ops, mean, x)
+        terms.append(-(deviation * row_share(ops, dinv * inv * inv * inv, x)))
     return terms
 
 
-def total(ops: Builder, like: Value, terms: Sequence[Value]) -> Value | None:
+def sum_of_terms(ops: Builder, like: Value, terms: Sequence[Value]) -> Value | None:
     """The sum of terms in the type of `like`; None for none."""
     if not terms:
         return None
@@ -182,12 +182,12 @@ def second_gradient(
 ) -> dict[str, Callable[[], Value]]:
     """The gradients of `row_gradient` by its operands (slope, x, mean, inv), all in the accumulator's type."""
     begin = inv.rank
-    scale = spread(ops, inv, x)
-    deviation = x if mean is None else x - spread(ops, mean, x)
+    scale = broadcast_rows(ops, inv, x)
+    deviation = x if mean is None else x - broadcast_rows(ops, mean, x)
     normal, seed = deviation * scale, ddx * scale
 
     def level(value: Value) -> Value:
-        return shared(ops, row_sum(ops, value, begin), x)
+        return row_share(ops, row_sum(ops, value, begin), x)
 
     def projected(value: Value) -> Value:
         rest = value - normal * level(value * normal)
@@ -213,8 +213,8 @@ def param_gradient(
     """
     if scale is None:
         return {} if shift is None else {"dy": lambda: shift}
-    everywhere = spread(ops, inv, x)
-    deviation = x if mean is None else x - spread(ops, mean, x)
+    everywhere = broadcast_rows(ops, inv, x)
+    deviation = x if mean is None else x - broadcast_rows(ops, mean, x)
     slope = dy * scale
 
     def by_dy() -> Value:

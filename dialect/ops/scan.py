@@ -15,7 +15,7 @@ from oneflow.dialect.complex_parts import each_part
 from oneflow.dialect.compute import Stage
 from oneflow.dialect.decomposition_gradient import decomposition_gradient
 from oneflow.dialect.dtypes import DType
-from oneflow.dialect.ops.reduce import fold_axes, reduction_axes, wide
+from oneflow.dialect.ops.reduce import accumulator_type, fold_axes, reduction_axes
 from oneflow.dialect.ops.softmax import narrow, widen
 from oneflow.dialect.record import Call, operator
 from oneflow.dialect.sbp import Factors, repeated_factors
@@ -54,7 +54,7 @@ class CumSum:
         return c.scan(op.x, dim, s.const(0, op.x.dtype.accumulator), lambda a, b: a + b, op.x.dtype)
 
     def reference(x: Any, *, dim: Any) -> Any:
-        return np.cumsum(x, axis=dim, dtype=wide(x)).astype(x.dtype)
+        return np.cumsum(x, axis=dim, dtype=accumulator_type(x)).astype(x.dtype)
 
 
 @operator("cumprod(x, dim: int64) -> y")
@@ -75,7 +75,7 @@ class CumProd:
         return c.scan(op.x, dim, s.const(1, op.x.dtype.accumulator), lambda a, b: a * b, op.x.dtype)
 
     def reference(x: Any, *, dim: Any) -> Any:
-        return np.cumprod(x, axis=dim, dtype=wide(x)).astype(x.dtype)
+        return np.cumprod(x, axis=dim, dtype=accumulator_type(x)).astype(x.dtype)
 
 
 @operator("cumprod_grad(dy, output, input, dim: int64) -> dx")
@@ -129,7 +129,7 @@ class CumProdGrad:
         return c.convert(c.fold(op.dy.shape, (op.dy.shape[dim],), inits, step)[1], op.dy.dtype)
 
     def reference(dy: Any, output: Any, x: Any, *, dim: Any) -> Any:
-        factors, seed = (np.moveaxis(a.astype(wide(a)), dim, 0) for a in (x, dy))
+        factors, seed = (np.moveaxis(a.astype(accumulator_type(a)), dim, 0) for a in (x, dy))
         result = np.zeros_like(factors)
         for i in range(len(factors)):
             others = factors.copy()

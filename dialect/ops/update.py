@@ -264,7 +264,7 @@ def stored(op: Call, made: Stage) -> Stage:
     return c.element_wise(made.shape, element, op.model.dtype)
 
 
-def wide(array: Any) -> Any:
+def to_f64(array: Any) -> Any:
     """An operand of a reference in f64."""
     return None if array is None else np.asarray(array, np.float64)
 
@@ -286,9 +286,9 @@ class Reference:
 
     def __init__(self, model: Any, diff: Any, lr: Any, scale_by: Any, skip: Any, attrs: dict[str, Any]) -> None:
         self.skipped = skip is not None and bool(np.asarray(skip).reshape(()))
-        self.model, self.p, self.decay = model, wide(model), attrs["weight_decay"]
+        self.model, self.p, self.decay = model, to_f64(model), attrs["weight_decay"]
         self.rate = number(lr, attrs["learning_rate_val"]) * attrs["learning_rate_scale"]
-        self.scaled = wide(diff) * attrs["scale"] * number(scale_by, 1.0)
+        self.scaled = to_f64(diff) * attrs["scale"] * number(scale_by, 1.0)
         self.regular = weighed(attrs["l1"], np.sign(self.p)) + weighed(attrs["l2"], self.p)
         self.g = self.scaled + self.regular
 

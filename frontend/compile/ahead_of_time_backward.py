@@ -19,7 +19,7 @@ from typing import Any, Protocol
 from oneflow.dialect.record import Call, Operator, no_reference, no_sbp
 from oneflow.dialect.record import no_grad as no_gradient
 from oneflow.dialect.signature import parse_signature
-from oneflow.frontend.compile.guarded_call import Recorder, input_array, present, settings_hold, variable_of
+from oneflow.frontend.compile.guarded_call import Recorder, current_tensor, input_array, settings_hold, variable_of
 from oneflow.frontend.core.dispatch import current_builder
 from oneflow.frontend.core.errors import refuse
 from oneflow.frontend.core.pytree import Tree
@@ -182,7 +182,7 @@ class ProgramNode(Node):
 
 def _snapshot(tensor: Any, wanted: bool, updated: bool) -> Variable:
     """The current value of a captured tensor; a copy if the call is about to update the tensor."""
-    tensor = present(tensor)
+    tensor = current_tensor(tensor)
     if updated:
         return variable_of(input_array(tensor).copy(), tensor.desc)
     current = _variable_of(tensor)

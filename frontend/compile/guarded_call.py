@@ -124,7 +124,7 @@ def aliases_hold(guard: AliasGuard, leaves: bool = True) -> bool:
 
     Without `leaves` the leaves may differ, as a tensor may require no grad for a while.
     """
-    if not guard or any(gradient.present is None for gradient in guard.gradients):
+    if not guard or any(gradient.current is None for gradient in guard.gradients):
         return True  # the guard on the presence of gradients fails where one is missing
     variables = list(map(_variable, guard.tensors))
     if leaves and not all(map(operator.is_, map(_leaf, variables), guard.leaves)):
@@ -162,14 +162,14 @@ def tensor_of(array: Data, desc: TensorDesc | None) -> EagerTensor:
     return tensor
 
 
-def present(tensor: Any) -> Any:
+def current_tensor(tensor: Any) -> Any:
     """The current captured tensor: for the gradient of a leaf the current gradient tensor."""
     return tensor.of_leaf.grad if type(tensor) is GradientOf else tensor
 
 
 def input_array(tensor: Any) -> Data:
     """The current array of a captured tensor."""
-    tensor = present(tensor)
+    tensor = current_tensor(tensor)
     view, variable = tensor.view_meta, tensor.handle
     is_fresh = view is None or (view.memory.version == view.version and not view.memory.exposed)
     array: Data = variable.handle if is_fresh else tensor.storage
@@ -204,13 +204,13 @@ def write_in_place(tensor: Any, array: Any, writer: str) -> None:
 def apply_effects(effects: Effects, arrays: Sequence[Data], writer: str) -> None:
     """Writes the further results of a run to the updated tensors."""
     for tensor, array in zip(effects.updated_tensors, arrays, strict=False):
-        write_in_place(present(tensor), array, writer)
+        write_in_place(current_tensor(tensor), array, writer)
     if effects.new_gradients:
         gradients = arrays[len(effects.updated) : len(effects.updated) + len(effects.new_gradients)]
         for gradient, desc, array in zip(effects.new_gradients, effects.descs, gradients, strict=True):
             gradient.leaf.grad = tensor_of(array, desc)
     if effects.replaced_gradients:
-        assignments = [(leaf, present(v)) for leaf, v in effects.leaves_set]
+        assignments = [(leaf, current_tensor(v)) for leaf, v in effects.leaves_set]
         for leaf in effects.cleared_leaves:
             leaf.grad = None
         for leaf, value in assignments:
@@ -345,14 +345,14 @@ class HostGuardCache:
         """The memory of the captured tensors, whose arrays as inputs are `arrays`."""
         if self._covers_inputs:
             return arrays
-        return [part for tensor in map(present, self._guard.tensors) for part in memory_of(tensor)]
+        return [part for tensor in map(current_tensor, self._guard.tensors) for part in memory_of(tensor)]
 
     def cache_hit(self, memory: Sequence[Any]) -> bool | None:
         """True if the guards held last for `memory`, and every tensor has its captured leaf."""
         guard, known = self._guard, self._known
         if len(known) != len(memory) or not all(map(operator.is_, memory, map(operator.call, known))):
             return None
-        tensors = map(present, guard.tensors) if guard.gradients else guard.tensors
+        tensors = map(current_tensor, guard.tensors) if guard.gradients else guard.tensors
         return all(map(operator.is_, map(_leaf, map(_variable, tensors)), guard.leaves)) or None
 
     def holds(self, arrays: Sequence[Data]) -> bool:

@@ -90,7 +90,7 @@ def to_data(value: Any) -> Data:
     if accelerator is None:
         return to_array(value)
     try:
-        return accelerator.share(value)
+        return accelerator.import_array(value)
     except ValueError as error:
         raise TypeError(str(error)) from None
 

@@ -91,7 +91,7 @@ def move(data: Data, target: Device) -> Data:
         raise ValueError(f"expected a tensor of this process to move to {target}; use to_global, or to_local() first")
     if target.type == HOST:
         return data.numpy() if isinstance(data, DeviceArray) else data
-    return ACCELERATORS[target.type].put(data, target.index)
+    return ACCELERATORS[target.type].to_device(data, target.index)
 
 
 #: Attributes of every program for a device; `flow.cuda` sets these attributes.

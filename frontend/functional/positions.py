@@ -28,7 +28,7 @@ def batch_gather(input: Any, indices: Any) -> Tensor:
 
 def scatter_nd(index: Any, update: Any, shape: Sequence[int]) -> Tensor:
     """Zeros of a shape to which `update` is added at positions that the last dimension of `index` has."""
-    return dispatch("scatter_nd", as_tensor(index), as_tensor(update), shape=sh.spread([shape]))
+    return dispatch("scatter_nd", as_tensor(index), as_tensor(update), shape=sh.as_arguments([shape]))
 
 
 def tensor_scatter_nd_update(tensor: Any, indices: Any, updates: Any) -> Tensor:

@@ -26,7 +26,7 @@ from oneflow.frontend.functional.elementwise import add, clamp, eq, log, log1p, 
 from oneflow.frontend.functional.normalization import softmax
 from oneflow.frontend.functional.reduction import argmax
 from oneflow.frontend.functional.rules import cast, describe
-from oneflow.frontend.functional.shape import axis, narrow, reshape, spread, squeeze, unsqueeze
+from oneflow.frontend.functional.shape import as_arguments, axis, narrow, reshape, squeeze, unsqueeze
 from oneflow.frontend.functional.source import arange, ones_like, zeros_like
 from oneflow.frontend.functional.updating import with_inplace
 
@@ -140,7 +140,7 @@ def _drawn(op: str, size: tuple[Any, ...], dtype: DType | None, generator: Gener
     if not dtype.is_float:
         raise fail(f"expected a type of floats for random numbers, got {dtype!r}; write flow.randint for integers")
     wide = dtype if dtype == dtypes.float64 else dtypes.float32
-    return cast(dispatch(op, random_offset(generator), dtype=wide, shape=spread(size), **attrs), dtype)
+    return cast(dispatch(op, random_offset(generator), dtype=wide, shape=as_arguments(size), **attrs), dtype)
 
 
 @tensor_factory
@@ -166,7 +166,9 @@ def randint(
         raise fail(f"expected low below high for randint, got {low} and {high}")
     drawn = dtype if dtype.is_integer else dtypes.int64
     attrs = {"from": int(low), "to": int(high)}
-    return cast(dispatch("uniform_int", random_offset(generator), dtype=drawn, shape=spread([size]), **attrs), dtype)
+    return cast(
+        dispatch("uniform_int", random_offset(generator), dtype=drawn, shape=as_arguments([size]), **attrs), dtype
+    )
 
 
 def _like(function: Callable[..., Tensor], doc: str) -> Callable[..., Tensor]:

@@ -51,7 +51,7 @@ def on_vector(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
     return function(x) if x.rank else reshape(function(reshape(x, (1,))), ())
 
 
-def spread(sizes: Sequence[Any]) -> tuple[Any, ...]:
+def as_arguments(sizes: Sequence[Any]) -> tuple[Any, ...]:
     """Arguments given one by one or as one list."""
     one = len(sizes) == 1 and isinstance(sizes[0], (list, tuple))
     return tuple(map(sz.as_size, sizes[0] if one else sizes))
@@ -122,7 +122,7 @@ def view(x: Any, *shape: Any) -> Tensor:
     Raises:
         OneFlowError: as for `reshape`, or the elements of `x` in memory have no such shape.
     """
-    result = reshape(x, spread(shape))
+    result = reshape(x, as_arguments(shape))
     if isinstance(x, Tensor) and current_builder().is_copy(result):
         raise fail(
             f"expected a tensor whose elements have the shape {list(result.shape)} in memory too, got a view of type "
@@ -150,7 +150,7 @@ def flatten(x: Any, start_dim: int = 0, end_dim: int = -1) -> Tensor:
 
 def permute(x: Any, *dims: Any) -> Tensor:
     """Dimension i of the result is dimension dims[i] of `x`."""
-    return dispatch("transpose", x, perm=spread(dims))
+    return dispatch("transpose", x, perm=as_arguments(dims))
 
 
 def transpose(x: Any, dim0: int, dim1: int) -> Tensor:
@@ -197,7 +197,7 @@ def squeeze(x: Any, dim: int | Sequence[int] | None = None) -> Tensor:
 
 def expand(x: Any, *sizes: Any) -> Tensor:
     """`x` repeated along dimensions of size 1 and new leading dimensions; -1 or None keeps a dimension."""
-    requested = spread(sizes)
+    requested = as_arguments(sizes)
     if any(isinstance(d, Size) for d in requested):
         return _expanded(as_tensor(x), requested)
     return dispatch("expand", x, expand_shape=[-1 if d is None else d for d in requested])
@@ -226,7 +226,7 @@ def expand_as(x: Any, other: Any) -> Tensor:
 
 def repeat(x: Any, *sizes: int) -> Tensor:
     """`x` repeated `sizes[i]` times along each dimension; more sizes than dimensions add leading dimensions."""
-    out, times = as_tensor(x), spread(sizes)
+    out, times = as_tensor(x), as_arguments(sizes)
     if len(times) < out.rank:
         raise fail(f"expected at least {out.rank} numbers of repetitions for {out.desc}, got {list(times)}")
     for _ in range(len(times) - out.rank):
@@ -288,7 +288,7 @@ def split(x: Any, split_size_or_sections: int | Sequence[int], dim: int = 0) -> 
         if isinstance(sections, Size) or sections < 1:
             raise fail(f"expected pieces of at least 1 element, of a number that is known, got {sections}")
         sections = [min(sections, size - start) for start in range(0, size, sections)] or [0]
-    sizes = spread([sections])
+    sizes = as_arguments([sections])
     if any(isinstance(d, Size) for d in (*sizes, x.size(at))):
         return sz.sections(x, at, sizes)
     if sum(sizes) != x.shape[at]:

@@ -15,7 +15,7 @@ from oneflow.frontend.core.settings import get_default_dtype
 from oneflow.frontend.core.tensor import Size, Tensor
 from oneflow.frontend.functional.elementwise import add, eq, lt, mul, pow, sin, square, sub, where
 from oneflow.frontend.functional.rules import cast, constant
-from oneflow.frontend.functional.shape import spread, unsqueeze
+from oneflow.frontend.functional.shape import as_arguments, unsqueeze
 from oneflow.frontend.functional.sizes import shaped
 
 __all__ = [
@@ -27,7 +27,7 @@ __all__ = [
 @tensor_factory
 def full(size: Any, fill_value: Any, *, dtype: DType | None = None) -> Tensor:
     """A tensor of one number; its type decides the element type (float32, int64, bool) unless `dtype` does."""
-    shape, fill_value = spread([size]), as_scalar(fill_value)
+    shape, fill_value = as_arguments([size]), as_scalar(fill_value)
     if not is_number(fill_value):
         raise fail(f"expected a number to fill with, got {fill_value!r}; write flow.broadcast_to for a tensor")
     if any(isinstance(d, bool) or not isinstance(d, (int, Size)) for d in shape):
@@ -42,19 +42,19 @@ def full(size: Any, fill_value: Any, *, dtype: DType | None = None) -> Tensor:
 @tensor_factory
 def zeros(*size: Any, dtype: DType | None = None) -> Tensor:
     """A tensor of zeros; sizes one by one or as a list."""
-    return full(spread(size), 0, dtype=dtype or get_default_dtype())
+    return full(as_arguments(size), 0, dtype=dtype or get_default_dtype())
 
 
 @tensor_factory
 def ones(*size: Any, dtype: DType | None = None) -> Tensor:
     """A tensor of ones; sizes one by one or as a list."""
-    return full(spread(size), 1, dtype=dtype or get_default_dtype())
+    return full(as_arguments(size), 1, dtype=dtype or get_default_dtype())
 
 
 @tensor_factory
 def empty(*size: Any, dtype: DType | None = None) -> Tensor:
     """A tensor whose elements are to be set: zeros. Sizes one by one or as a list."""
-    return full(spread(size), 0, dtype=dtype or get_default_dtype())
+    return full(as_arguments(size), 0, dtype=dtype or get_default_dtype())
 
 
 @tensor_factory
@@ -119,7 +119,7 @@ def _counted(start: Any, end: Any, step: Any, dtype: DType) -> Tensor:
 @tensor_factory
 def eye(n: int, m: int | None = None, *, dtype: DType | None = None) -> Tensor:
     """An n x m matrix (square without m) of ones on the diagonal."""
-    rows, cols = spread([(n, n if m is None else m)])
+    rows, cols = as_arguments([(n, n if m is None else m)])
     dtype = dtype or get_default_dtype()
     if not any(isinstance(d, Size) for d in (rows, cols)):
         return dispatch("eye", dtype=dtype, rows=rows, cols=cols)

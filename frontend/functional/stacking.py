@@ -124,7 +124,7 @@ dsplit = _splitting("dsplit", 2, 3)
 
 def tile(x: Any, *dims: Any) -> Tensor:
     """`x` repeated `dims[i]` times along each dimension; fewer numbers than dimensions are for the last ones."""
-    x, times = as_tensor(x), sh.spread(dims)
+    x, times = as_tensor(x), sh.as_arguments(dims)
     return sh.repeat(x, *([1] * (x.rank - len(times))), *times)
 
 

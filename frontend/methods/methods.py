@@ -26,7 +26,7 @@ from oneflow.frontend.eager.function import to_device
 from oneflow.frontend.eager.tape import Variable
 from oneflow.frontend.eager.tensor import EagerTensor
 from oneflow.frontend.functional.scattering import unfold_dimension
-from oneflow.frontend.functional.shape import spread
+from oneflow.frontend.functional.shape import as_arguments
 from oneflow.frontend.methods.backward import backward as backward_of
 from oneflow.frontend.tracing.trace import TraceBuilder
 
@@ -98,7 +98,7 @@ def permute(self: Tensor, *dims: Any) -> Tensor:
 
 def reshape(self: Tensor, *shape: Any) -> Tensor:
     """The same elements under another shape; sizes one by one or as a list. See `flow.reshape`."""
-    return F.reshape(self, spread(shape))
+    return F.reshape(self, as_arguments(shape))
 
 
 def transpose(self: Tensor, dim0: int, dim1: int) -> Tensor:

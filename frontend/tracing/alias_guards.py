@@ -31,29 +31,29 @@ class GradientOf(EagerTensor):
         self.of_leaf, self.builder = leaf, leaf.grad.builder
 
     @property
-    def present(self) -> Any:
+    def current(self) -> Any:
         """The tensor that is the gradient now, None where the leaf has none."""
         return self.of_leaf.grad
 
     @property
     def handle(self) -> Any:
         """The variable of that tensor."""
-        return self.present.handle
+        return self.current.handle
 
     @handle.setter
     def handle(self, value: Any) -> None:
-        self.present.handle = value
+        self.current.handle = value
 
     @property
     def desc(self) -> TensorDesc:  # type: ignore[override]
         """The type of that tensor."""
-        desc: TensorDesc = self.present.desc
+        desc: TensorDesc = self.current.desc
         return desc
 
     @property
     def view_meta(self) -> Any:
         """The view of another tensor that the tensor is; None where the tensor is no view."""
-        return self.present.view_meta
+        return self.current.view_meta
 
 
 def is_root(tensor: Any) -> bool:

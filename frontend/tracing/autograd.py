@@ -34,7 +34,13 @@ from oneflow.frontend.eager.tape import enable_grad
 from oneflow.frontend.eager.tensor import EagerTensor
 from oneflow.frontend.functional.rules import cast
 from oneflow.frontend.tracing.callables import bind, entry_name
-from oneflow.frontend.tracing.eager_autograd import deeper, level, own, recomputed, released
+from oneflow.frontend.tracing.eager_autograd import (
+    as_gradient_input,
+    nested_gradient,
+    nesting_level,
+    recomputed,
+    released,
+)
 from oneflow.frontend.tracing.eager_autograd import pull_back as eager_pull_back
 from oneflow.frontend.tracing.trace import TraceBuilder
 
@@ -133,8 +139,8 @@ def jvp(fn: Function, primals: Any, tangents: Any) -> tuple[Any, Any]:
     """
     primals, tangents = _one_or_more(primals), _one_or_more(tangents)
     bind(fn, primals, {})
-    depth = level()
-    with deeper():
+    depth = nesting_level()
+    with nested_gradient():
         value, pull = vjp(fn, *primals)
     results, tree = flatten(value)
     floats = [r for r in results if _is_inexact(r)]
@@ -207,7 +213,7 @@ class _Inputs:
     """Arguments as new tensors, so that other uses of the same tensors are constants of the function."""
 
     def __init__(self, name: str, args: Sequence[Any], numbers: Sequence[int]) -> None:
-        self.level = level()
+        self.level = nesting_level()
         leaves, self.tree = flatten([args[n] for n in numbers])
         self.leaves = [_as_input(v) if _is_inexact(v) else v for v in map(_as_tensor, leaves)]
         self.value: list[Any] = self.tree.unflatten(self.leaves)
@@ -233,7 +239,7 @@ def _as_tensor(leaf: Any) -> Any:
 def _as_input(tensor: Tensor) -> Tensor:
     """The same tensor as another object, by which gradients distinguish this use from others."""
     if isinstance(tensor, EagerTensor) and current_builder().eager:
-        return own(tensor)
+        return as_gradient_input(tensor)
     builder = _builder()
     renamed = builder.renamed(tensor)
     builder.record_entry(Renamed((builder.read(tensor),), (renamed,)))
@@ -265,7 +271,7 @@ def _recording() -> Iterator[list[Entry]]:
     """
     builder, tape = current_builder(), list[Entry]()
     if not isinstance(builder, TraceBuilder):
-        with deeper():
+        with nested_gradient():
             yield tape
         return
     builder.tapes = [*builder.tapes, tape]

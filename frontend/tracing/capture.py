@@ -111,7 +111,7 @@ class Captures:
             argument, value = len(self.inputs), self.add(tensor, tensor.variable.desc)
         return self.states.add(key, MemoryState(tensor, argument, value, key, overlapping))
 
-    def present(self, tensor: EagerTensor) -> Tensor:
+    def current_value(self, tensor: EagerTensor) -> Tensor:
         """The current value of a captured tensor in the trace; for a leaf a separate object, by which gradients
         are asked for.
         """

@@ -100,7 +100,7 @@ class BodyTracer(TraceBuilder):
     def read(self, tensor: Tensor) -> Value:
         """The current value of a tensor of the function, or of one from outside."""
         if not isinstance(tensor, EagerTensor) and tensor.builder is self:
-            return self.functionalization.present(tensor)
+            return self.functionalization.current_value(tensor)
         return self.capture(self.outer.read(tensor))
 
     def capture(self, value: Value) -> Tensor:

@@ -43,13 +43,13 @@ class GradientInput(Leaf):
         self.level = level
 
 
-def level() -> int:
+def nesting_level() -> int:
     """The nesting level of inputs of a call of `flow.grad` here."""
     return MODE.depth + 1
 
 
 @contextmanager
-def deeper() -> Iterator[None]:
+def nested_gradient() -> Iterator[None]:
     """A context in which operators are recorded, and the nesting level is one higher."""
     MODE.depth += 1
     try:
@@ -59,7 +59,7 @@ def deeper() -> Iterator[None]:
         MODE.depth -= 1
 
 
-def own(tensor: EagerTensor) -> EagerTensor:
+def as_gradient_input(tensor: EagerTensor) -> EagerTensor:
     """The same values as an input to differentiate by; gradients flow on to the operands of `tensor`."""
     outside = tensor.variable
     inside = outside.alias()
@@ -67,7 +67,7 @@ def own(tensor: EagerTensor) -> EagerTensor:
         with enable_grad():
             record(BUILDER.registry["depend"], {"in": outside, "depend_tensor": outside}, {}, [inside])
     else:
-        inside.leaf = GradientInput(level())
+        inside.leaf = GradientInput(nesting_level())
     return EagerTensor(inside)
 
 

@@ -66,7 +66,7 @@ class Functionalization:
         yield from (now for _, now in self._updated.values())
         yield from (view.value for view in self._views.values())
 
-    def present(self, tensor: Tensor) -> Tensor:
+    def current_value(self, tensor: Tensor) -> Tensor:
         """The current value of a tensor of the trace."""
         view = self._views.get(id(tensor))
         if view is None:
@@ -93,7 +93,7 @@ class Functionalization:
         if view is not None:
             self._assign_to_base(view, value, writer)
             return
-        now = value if MODE.recording else with_gradient_of(self.present(tensor), value)
+        now = value if MODE.recording else with_gradient_of(self.current_value(tensor), value)
         self._updated[id(tensor)] = tensor, now
 
     def _assign_to_base(self, view: TracedView, value: Tensor, writer: str) -> None:

@@ -38,7 +38,7 @@ def key_of(tensor: EagerTensor) -> Key:
     """The key of a tensor. Gradients connect a view with its base, unless the view was made by `detach()` or within
     `no_grad`; gradients connect no other tensors that share memory.
     """
-    held: Any = tensor.present if isinstance(tensor, GradientOf) else tensor
+    held: Any = tensor.current if isinstance(tensor, GradientOf) else tensor
     return Key(region_of(tensor), id(held.view_meta.root if held.is_view and held.view_meta.recorded else held))
 
 

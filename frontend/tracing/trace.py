@@ -120,13 +120,13 @@ class TraceBuilder(IRBuilder, TensorBuilder):
                 return self.constant(tensor.variable.handle)
             if (layout := layout_of(tensor)) is not None:
                 self.add_placement(layout[0])
-            return self.captures.present(tensor)
+            return self.captures.current_value(tensor)
         if tensor.builder is not self:
             raise fail(
                 "a tensor of another trace: the tensor belongs to a function whose tracing has ended; pass "
                 "the tensor as an argument"
             )
-        return self.functionalization.present(tensor)
+        return self.functionalization.current_value(tensor)
 
     def record_view(self, name: str, operands: Sequence[Any], attrs: dict[str, Any], result: Tensor) -> None:
         """Notes a result that shares elements with the first operand, which the function may update."""
@@ -220,7 +220,7 @@ class TraceBuilder(IRBuilder, TensorBuilder):
 
     def updated_arguments(self) -> list[tuple[int, Tensor]]:
         """The arguments that the function updates, by their numbers, with their values at the end."""
-        current_values = ((n, x, self.functionalization.present(x)) for n, x in enumerate(self.arguments))
+        current_values = ((n, x, self.functionalization.current_value(x)) for n, x in enumerate(self.arguments))
         return [(n, now) for n, x, now in current_values if now.handle != x.handle]
 
     def number(self, get: Callable[[], float], dtype: DType) -> Tensor:

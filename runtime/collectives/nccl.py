@@ -272,7 +272,7 @@ class Gpus:
         if count < local_size and (count != 1 or VISIBLE not in os.environ):
             raise WorldError(f"expected a GPU for each of the {local_size} ranks of this machine, got {count}")
         self.device = driver.device(local_rank % count)
-        atexit.register(finish, self.device)
+        atexit.register(wait_before_exit, self.device)
 
     def transport(self, rank: int, members: Sequence[int]) -> NcclTransport:
         """The transport of `rank` to `members`, which include `rank`."""
@@ -285,7 +285,7 @@ class Gpus:
         return self._transports[key]
 
 
-def finish(device: driver.Device) -> None:
+def wait_before_exit(device: driver.Device) -> None:
     """Waits for a device before this process ends, since other ranks depend on its collectives."""
     with contextlib.suppress(driver.CudaError):
         device.use()

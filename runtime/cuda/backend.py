@@ -55,12 +55,12 @@ def holds(value: Any) -> bool:
     return arrays.is_on_device(value)
 
 
-def share(value: Any) -> CudaArray:
+def import_array(value: Any) -> CudaArray:
     """An array of any library on a CUDA device; see `array.from_other`."""
     return arrays.from_other(value)
 
 
-def put(array: np.ndarray | DeviceArray, device: int) -> CudaArray:
+def to_device(array: np.ndarray | DeviceArray, device: int) -> CudaArray:
     """An array on a device: the array itself if it is there, else a copy.
 
     Raises:

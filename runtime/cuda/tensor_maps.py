@@ -99,7 +99,9 @@ class MapArgument:
         self._strides = (ctypes.c_int64 * rank)(*about.strides)
         sizes, strides = ctypes.addressof(self._sizes), ctypes.addressof(self._strides)
         self.places = [self.address, *(sizes + 4 * i for i in range(rank)), *(strides + 8 * i for i in range(rank))]
-        self._layout = tiled(about.sizes, about.strides, about.block, about.element, about.kind, about.swizzle)
+        self._layout = tensor_map_fields(
+            about.sizes, about.strides, about.block, about.element, about.kind, about.swizzle
+        )
 
     def set(self, slots: ctypes.Array[ctypes.c_int64]) -> None:
         """Points the map to its tensor; `slots` are the values of the kernel's parameters."""
@@ -109,7 +111,7 @@ class MapArgument:
             self.of = address
 
 
-def tiled(sizes: Sequence[int], strides: Sequence[int], block: Sequence[int], element: int, kind: int,
+def tensor_map_fields(sizes: Sequence[int], strides: Sequence[int], block: Sequence[int], element: int, kind: int,
           swizzle: int) -> tuple[Any, ...]:  # fmt: skip
     """How `driver.encode_tensor_map` describes a tensor: sizes, strides in elements and blocks, outermost first."""
     rank = len(sizes)

@@ -26,7 +26,7 @@ from oneflow.runtime.collectives import mpi
 from oneflow.runtime.collectives.operations import run_collective
 from oneflow.runtime.collectives.transport import Array, World
 from oneflow.runtime.distributed import compile_distributed, lay_out, world_of
-from oneflow.testing.simulate import RULES, Rendezvous, cut, exchange
+from oneflow.testing.simulate import RULES, Rendezvous, exchange, split_array
 
 DTYPES = dtypes.DTYPES
 #: The element types that collectives carry: complex numbers are pairs of reals when collectives run.
@@ -72,7 +72,9 @@ def check(world: World, mesh: Mesh, dtype: DType, device: str = "cpu") -> None:
     rng = np.random.default_rng(7)
     low = 0 if dtype.kind == "bool" else 1 if dtype.name == "uint8" else -4
     arrays = [rng.integers(low, 2 if low == 0 else 5, SHAPE).astype(dtype.numpy) for _ in pairs]
-    pieces = [cut(a, source, mesh, seed) for seed, (a, (source, _)) in enumerate(zip(arrays, pairs, strict=True))]
+    pieces = [
+        split_array(a, source, mesh, seed) for seed, (a, (source, _)) in enumerate(zip(arrays, pairs, strict=True))
+    ]
     made = executable.run([{p: np.ascontiguousarray(x[p]) for p in executable.programs} for x in pieces])
     for number, (array, pair) in enumerate(zip(arrays, pairs, strict=True)):
         whole = executable.assemble(number, made[number])
@@ -127,8 +129,8 @@ def check_several(world: World, dtype: DType, run: Callable[..., list[Array]]) -
         attrs = {"axis": axis, "sizes": [n for row in sizes for n in row]}
         if dtype.has_sums:
             compare("ccl_reduce_scatter", attrs, [[draw(s) for s in shapes] for _ in rank_of])
-        cut = [[(*s[:axis], n[r], *s[axis + 1 :]) for s, n in zip(shapes, sizes, strict=True)] for r in rank_of]
-        compare("ccl_all_gather", attrs, [[draw(s) for s in row] for row in cut])
+        shards = [[(*s[:axis], n[r], *s[axis + 1 :]) for s, n in zip(shapes, sizes, strict=True)] for r in rank_of]
+        compare("ccl_all_gather", attrs, [[draw(s) for s in row] for row in shards])
 
 
 def on_host(world: World) -> Callable[..., list[Array]]:

@@ -18,7 +18,7 @@ from oneflow.passes.sbp.placement_transfer import PlacementTransfer
 from oneflow.passes.sbp.placements import assign_placements
 from oneflow.passes.sbp.submeshes import Submesh, read_submeshes
 from oneflow.passes.structure import Structure
-from oneflow.testing.simulate import cut
+from oneflow.testing.simulate import split_array
 
 PLACES = [
     Submesh("one", (2,), (0, 1)), Submesh("overlapping", (2,), (2, 1)), Submesh("apart", (3,), (3, 4, 5)),
@@ -36,8 +36,8 @@ def test_elements_that_cross(source, target):
     """The elements of a rank's piece that the rank lacks before the transfer, counted element by element."""
     numbers = np.arange(np.prod(SHAPE)).reshape(SHAPE)
     for given, wanted in itertools.product(layouts(source), layouts(target)):
-        have = dict(zip(source.members, cut(numbers, given, source.mesh), strict=True))
-        need = dict(zip(target.members, cut(numbers, wanted, target.mesh), strict=True))
+        have = dict(zip(source.members, split_array(numbers, given, source.mesh), strict=True))
+        need = dict(zip(target.members, split_array(numbers, wanted, target.mesh), strict=True))
         lacking = sum(len(np.setdiff1d(piece, have.get(rank, []))) for rank, piece in need.items())
         assert PlacementTransfer(source, target, wanted).elements(SHAPE, given) == lacking
 
