@@ -1,4 +1,7 @@
-"""`oneflow-assert-sizes`: what composite operators require of dynamic sizes becomes run-time checks."""
+"""`oneflow-assert-sizes`: what composite operators require of dynamic sizes becomes run-time checks.
+
+Input and output are at the stage `oneflow`, before operators are decomposed.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The accumulators of reductions: first values before the inner loops, and the reduction of lanes after the loops."""
+"""The accumulators of reductions: first values before the inner loops, and the reduction of lanes after the loops.
+
+Output is MLIR text on lanes.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 Each lane keeps an extreme element of its own. Of two such elements the greater (or smaller) one is kept; of equal
 elements the one with the smaller index is kept.
+
+Input is the body of a node, output the text that combines the lanes.
 """
 
 from __future__ import annotations

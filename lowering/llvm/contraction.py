@@ -176,7 +176,7 @@ class Contraction:
         keys = [(self.contraction.node, 0)] * len(accumulators)
         summed = range(len(keys)) if self.cascade else ()
         inner = InnerNest(keys, self.nest.scalars, step, summed, self.cascade)
-        totals = iter(self.contraction.phases.inner_loops.emit(inner, accumulators))
+        totals = iter(self.contraction.emitters.inner_loops.emit(inner, accumulators))
         for row in rows:
             self.nest.indices |= row
             for v in range(self.tile.vectors):

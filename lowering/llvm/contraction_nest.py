@@ -16,7 +16,7 @@ from oneflow.lowering.llvm.iteration_space import IterationSpace, Loop, Subscrip
 from oneflow.lowering.llvm.kernel import Kernel
 from oneflow.lowering.llvm.lanes import Lanes, LaneValue
 from oneflow.lowering.llvm.loop_nest import LoopNest, Vectorized
-from oneflow.lowering.llvm.phase_emitter import PhaseEmitter
+from oneflow.lowering.llvm.nest_emitters import NestEmitters
 from oneflow.lowering.llvm.writer import Index
 
 
@@ -34,11 +34,11 @@ class ContractionNest:
     structure: Structure
     vectorized: Vectorized
     nest: LoopNest = field(init=False)
-    phases: PhaseEmitter = field(init=False)
+    emitters: NestEmitters = field(init=False)
 
     def __post_init__(self) -> None:
         self.nest = LoopNest(self.kernel, self.structure, self.vectorized)
-        self.phases = PhaseEmitter(self.nest)
+        self.emitters = NestEmitters(self.nest)
         self.node: Node = next(n for n in self.structure.nodes if is_contraction(n))
         outer, inner = self.nest.space.outer, self.nest.space.inner
         if not outer or not inner:
@@ -101,7 +101,7 @@ class ContractionNest:
         tensor = self.kernel.tensors.get(use.value)
         if tensor is None:
             raise Unsupported("a contraction of a value of the kernel")
-        value = self.phases.memory.load(self.node, use, tensor, lanes)
+        value = self.emitters.memory.load(self.node, use, tensor, lanes)
         chain: list[ir.Operation] = []
         factor = self._factors[number]
         while not isinstance(factor, ir.BlockArgument):
@@ -127,20 +127,20 @@ class ContractionNest:
 
     def initial(self, lanes: Lanes) -> LaneValue:
         """The initial value of an accumulator at the current point."""
-        return self.phases.accumulators.initial(self.node, 0, lanes)
+        return self.emitters.accumulators.initial(self.node, 0, lanes)
 
     def identity(self) -> LaneValue:
         """The zero of an accumulator."""
-        return self.phases.accumulators.identity(self.node, 0)
+        return self.emitters.accumulators.identity(self.node, 0)
 
     def epilogue(self, total: LaneValue, lanes: Lanes) -> None:
         """Writes the epilogue of a finished accumulator and stores the results."""
-        self.phases.storage.registers = {}
+        self.emitters.storage.registers = {}
         for node in self.structure.nodes:
             if node is self.node:
-                self.phases.storage.write(node, 0, total, lanes)
+                self.emitters.storage.write(node, 0, total, lanes)
             else:
-                self.phases.nodes.emit(node, lanes)
+                self.emitters.nodes.emit(node, lanes)
 
     def depth_index(self) -> Index:
         """The number of the current step of the depth."""

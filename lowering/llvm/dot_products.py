@@ -96,7 +96,7 @@ class DotProducts:
 
     def _tile(self, column: str, count: int) -> None:
         """Writes one tile of columns."""
-        nest, phases, node = self.nest, self.contraction.phases, self.contraction.node
+        nest, emitters, node = self.nest, self.contraction.emitters, self.contraction.node
         columns = [nest.writer.add(column, c) for c in range(count)]
         keys = [(node, 0)] * (self.row_count * count)
         sizes = [loop.size for loop in self.contraction.depth]
@@ -106,12 +106,12 @@ class DotProducts:
             return self._step(columns, lanes, carried)
 
         inner = InnerNest(keys, nest.scalars, step, range(len(keys)) if cascade else (), cascade)
-        totals = iter(phases.inner_loops.emit(inner, phases.accumulators.identities(keys)))
+        totals = iter(emitters.inner_loops.emit(inner, emitters.accumulators.identities(keys)))
         for row in range(self.row_count):
             for at in columns:
                 self._move(row, at)
                 initial = self.contraction.initial(nest.scalars)
-                total = phases.accumulators.reduce_lanes(node, 0, initial, next(totals))
+                total = emitters.accumulators.reduce_lanes(node, 0, initial, next(totals))
                 self.contraction.epilogue(total, nest.scalars)
 
     def _move(self, row: Index | None = None, column: Index | None = None) -> None:

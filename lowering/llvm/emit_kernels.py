@@ -1,4 +1,8 @@
-"""`oneflow-emit-kernels`: emits kernels on tensors as vector loops on memory, and each entry as a plan."""
+"""`oneflow-emit-kernels`: emits kernels on tensors as vector loops on memory, and each entry as a plan.
+
+Input is the stage `kernels`: functions on tensors. Output is functions on memrefs, vectors and `scf`, and plans on
+addresses, which MLIR's passes lower to the LLVM dialect.
+"""
 
 from __future__ import annotations
 

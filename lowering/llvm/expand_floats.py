@@ -3,6 +3,8 @@
 LLVM would call scalar functions of a compiler's runtime library, which a process need not have. Here an f64 becomes a
 float of 8 or 16 bits with one rounding. Integer arithmetic converts floats of 8 bits (fp8), and f16 where the target
 has no conversions. A fused multiply-add becomes several operations where the target has no FMA.
+
+Input and output are functions on scalars and vectors, after `oneflow-emit-kernels`.
 """
 
 from __future__ import annotations

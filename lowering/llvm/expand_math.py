@@ -2,6 +2,8 @@
 
 libm computes one number per call; the polynomials compute a vector. Errors are below 4 ulp; NaN and infinities are
 exact. There is one function per vector type, which LLVM inlines.
+
+Input and output are functions on scalars and vectors, after `oneflow-emit-kernels`.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 LLVM moves an element of a vector of floats that the processor cannot compute with by converting it to f32 and back.
 That is slow, calls a runtime library, and changes NaN.
+
+Input and output are functions of the LLVM dialect.
 """
 
 from __future__ import annotations

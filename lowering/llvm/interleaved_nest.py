@@ -15,6 +15,7 @@ from oneflow.lowering.llvm.kernel import Kernel, Tensor
 from oneflow.lowering.llvm.lanes import Lanes, LaneValue, NeedsScalars
 from oneflow.lowering.llvm.loop_nest import Vectorized
 from oneflow.lowering.llvm.memory_access import MemoryAccess
+from oneflow.lowering.llvm.nest_emitters import NestEmitters
 from oneflow.lowering.llvm.phase_emitter import PhaseEmitter
 from oneflow.lowering.llvm.vectorized_nest import OuterLoops, in_result_order, vectorized_nest
 
@@ -27,8 +28,9 @@ def emit_interleaved(kernel: Kernel, structure: Structure) -> str:
     """
     nest = vectorized_nest(kernel, in_result_order(structure), Vectorized.OUTER, PairedSpace)
     assert isinstance(nest.space, PairedSpace)
-    phases, pair = PhaseEmitter(nest), nest.space.pair
-    phases.storage.store = InterleavedStores(phases.memory).store
+    emitters, pair = NestEmitters(nest), nest.space.pair
+    emitters.storage.store = InterleavedStores(emitters.memory).store
+    phases = PhaseEmitter(emitters)
 
     def point(lanes: Lanes) -> None:
         for step in range(2):

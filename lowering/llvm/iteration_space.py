@@ -1,4 +1,7 @@
-"""The iteration space of a kernel: the loops of its structure without unit loops, with contiguous loops collapsed."""
+"""The iteration space of a kernel: the loops of its structure without unit loops, with contiguous loops collapsed.
+
+Input is the structure of a kernel, output its loops with their sizes, and accesses over these loops.
+"""
 
 from __future__ import annotations
 

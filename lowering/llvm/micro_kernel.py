@@ -2,6 +2,8 @@
 
 Each step broadcasts an element of the left operand for each row, loads the vectors of the right operand, and adds the
 products to the accumulators of rows x vectors.
+
+Output is MLIR text on vectors.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Writes the body of a node at the current point of a loop nest: operands, operations on lanes, results."""
+"""Writes the body of a node at the current point of a loop nest: operands, operations on lanes, results.
+
+Input is a node of a structure, output MLIR text on lanes.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
 """Packing: the copy of a block of columns of a contraction's right operand into a contiguous panel.
 
 The panel has one row for each step of the depth, in the order in which the micro-kernel reads the rows.
+
+Output is MLIR text.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
 """The parallel range of a kernel: the function over a part of its steps, and the launch that runs all steps.
 
-func.func private @k(.., %lo, %hi)      runs the steps from lo to hi
-func.func private @k_launch(..)         computes the number of steps, and runs them alone or over the thread pool
+    func.func private @k(.., %lo, %hi)      runs the steps from lo to hi
+    func.func private @k_launch(..)         computes the number of steps, and runs them alone or over the thread pool
+
+Output is MLIR text.
 """
 
 from __future__ import annotations

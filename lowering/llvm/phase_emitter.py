@@ -1,62 +1,50 @@
-"""Writes the phases of a structure at one point of the outer loops: nodes without inner loops, then an inner nest."""
+"""Writes the phases of a structure at one point of the outer loops: nodes without inner loops, then an inner nest.
+
+Input is the structure of a kernel, output MLIR text on lanes.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from oneflow.lowering.kernels.nodes import Node
 from oneflow.lowering.kernels.reduction_split import COMBINES_PARTIALS
 from oneflow.lowering.llvm import blocked_summation
-from oneflow.lowering.llvm.accumulators import Accumulators
 from oneflow.lowering.llvm.combiners import is_reassociable_sum
-from oneflow.lowering.llvm.inner_loops import InnerLoops, InnerNest
+from oneflow.lowering.llvm.inner_loops import InnerNest
 from oneflow.lowering.llvm.lanes import Lanes, LaneValue
 from oneflow.lowering.llvm.loop_nest import LoopNest, Vectorized
-from oneflow.lowering.llvm.memory_access import MemoryAccess
-from oneflow.lowering.llvm.node_emitter import Accumulator, NodeEmitter
+from oneflow.lowering.llvm.nest_emitters import NestEmitters
+from oneflow.lowering.llvm.node_emitter import Accumulator
 from oneflow.lowering.llvm.phases import is_finished_by_loops
-from oneflow.lowering.llvm.value_storage import Store, ValueStorage
 
 
 @dataclass
 class PhaseEmitter:
-    """Writes what runs at one point of the outer loops of a nest, and has the parts of the nest's emitter.
+    """Writes what runs at one point of the outer loops of a nest, by the emitters of the nest."""
 
-    Attributes:
-        nest: the nest.
-        store: how results are stored, in place of plain stores.
-    """
+    emitters: NestEmitters
 
-    nest: LoopNest
-    store: Store | None = None
-    memory: MemoryAccess = field(init=False)
-    storage: ValueStorage = field(init=False)
-    nodes: NodeEmitter = field(init=False)
-    accumulators: Accumulators = field(init=False)
-    inner_loops: InnerLoops = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.memory = MemoryAccess(self.nest)
-        self.storage = ValueStorage(self.nest, self.memory, self.store or self.memory.store)
-        self.nodes = NodeEmitter(self.nest, self.storage)
-        self.accumulators = Accumulators(self.nest, self.storage)
-        self.inner_loops = InnerLoops(self.nest, self.accumulators)
+    @property
+    def nest(self) -> LoopNest:
+        """The nest."""
+        return self.emitters.nest
 
     def emit(self, lanes: Lanes) -> None:
         """Writes all nodes at the current point of the outer loops, phase by phase."""
-        self.storage.registers = {}
-        phases = self.storage.phases
-        for phase in range(max(phases.values()) + 1):
-            nodes = [n for n in self.nest.structure.nodes if phases[n] == phase]
-            inner_nodes = [n for n in nodes if self.storage.runs_in_inner_loops(n)]
+        emitters, storage = self.emitters, self.emitters.storage
+        storage.registers = {}
+        for phase in range(max(storage.phases.values()) + 1):
+            nodes = [n for n in self.nest.structure.nodes if storage.phases[n] == phase]
+            inner_nodes = [n for n in nodes if storage.runs_in_inner_loops(n)]
             for node in nodes:
                 if node not in inner_nodes:
-                    self.nodes.emit(node, lanes)
+                    emitters.nodes.emit(node, lanes)
             if inner_nodes:
                 inner = self._inner_nest(inner_nodes, lanes)
-                ends = self.inner_loops.emit(inner, self.accumulators.begin(inner.keys, lanes))
-                self.accumulators.end(inner.keys, ends, lanes)
+                ends = emitters.inner_loops.emit(inner, emitters.accumulators.begin(inner.keys, lanes))
+                emitters.accumulators.end(inner.keys, ends, lanes)
 
     def _inner_nest(self, nodes: Sequence[Node], lanes: Lanes) -> InnerNest:
         """The inner nest of the nodes of one phase."""
@@ -67,7 +55,7 @@ class PhaseEmitter:
         def step(inner_lanes: Lanes, carried: list[LaneValue]) -> list[LaneValue]:
             return self._step(nodes, keys, inner_lanes, carried)
 
-        is_first = not any(self.storage.phases[n] for n in nodes)
+        is_first = not any(self.emitters.storage.phases[n] for n in nodes)
         return InnerNest(keys, lanes, step, sums if cascade else (), cascade, is_first)
 
     def _cascade(self, nodes: Sequence[Node]) -> blocked_summation.Cascade | None:
@@ -85,5 +73,5 @@ class PhaseEmitter:
         """Writes one step of the inner loops; returns the accumulators after the step."""
         values = dict(zip(keys, carried, strict=True))
         for node in nodes:
-            values.update(self.nodes.emit(node, lanes, values))
+            values.update(self.emitters.nodes.emit(node, lanes, values))
         return [values[k] for k in keys]

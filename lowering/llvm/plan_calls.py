@@ -1,6 +1,8 @@
 """The calls of a plan: launches of kernels, external kernels, bodies of control flow, run-time checks.
 
 Where memory runs out, a check of sizes fails, or an external kernel fails, the plan jumps to its end.
+
+Output is MLIR text.
 """
 
 from __future__ import annotations

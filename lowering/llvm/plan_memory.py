@@ -1,4 +1,7 @@
-"""The addresses of a plan's buffers: arguments, results, offsets of the workspace, allocations during the run."""
+"""The addresses of a plan's buffers: arguments, results, offsets of the workspace, allocations during the run.
+
+Input is the result of the memory planner (`lowering/buffers.py`), output MLIR text.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`oneflow-set-target`: sets the target processor of functions for LLVM."""
+"""`oneflow-set-target`: sets the target processor of functions for LLVM.
+
+Input and output are functions of the LLVM dialect.
+"""
 
 from __future__ import annotations
 

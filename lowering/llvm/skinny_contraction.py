@@ -191,14 +191,14 @@ class SkinnyContraction:
 
     def _add_steps_of_rows(self, rows: Sequence[Index], first: Index, steps: int) -> None:
         """Adds steps of the depth to the partial sums of some rows, in registers."""
-        places = [(row, v) for row in rows for v in range(self.tile.vectors)]
-        values = [self._load(self.partial, *place) for place in places]
+        vectors = [(row, v) for row in rows for v in range(self.tile.vectors)]
+        values = [self._load(self.partial, *vector) for vector in vectors]
         indices = [self.rows.indices(row) for row in rows]
         for step in range(steps):
             self.nest.indices[self.contraction.depth[0].id] = self.writer.add(first, step)
             values = self.micro_kernel.step(indices, values)
-        for place, value in zip(places, values, strict=True):
-            self._store(self.partial, *place, value)
+        for vector, value in zip(vectors, values, strict=True):
+            self._store(self.partial, *vector, value)
 
     # The columns of a block
 

@@ -3,6 +3,8 @@
 Full reductions, column sums, matrix-vector products, and products of a long depth with few results (gradients of
 convolution filters) are reduced in parts; then the partial results are reduced in order. The number of parts depends
 on sizes only, so results do not depend on the number of threads.
+
+Input and output are linalg on tensors, before kernels are formed.
 """
 
 from __future__ import annotations

@@ -19,6 +19,7 @@ from oneflow.lowering.llvm.iteration_space import IterationSpace, Loop
 from oneflow.lowering.llvm.kernel import Kernel
 from oneflow.lowering.llvm.lanes import LaneValue, NeedsScalars
 from oneflow.lowering.llvm.loop_nest import LoopNest, Vectorized
+from oneflow.lowering.llvm.nest_emitters import NestEmitters
 from oneflow.lowering.llvm.parallel_range import ParallelRange, work_of
 from oneflow.lowering.llvm.phase_emitter import PhaseEmitter
 from oneflow.lowering.llvm.register_transpose import transpose
@@ -51,7 +52,8 @@ class TransposeNest:
         if self.nest.space.inner or columns is None:
             raise NeedsScalars("tiles are for pointwise kernels")
         self.nest.vector = self.columns = columns
-        self.phases = PhaseEmitter(self.nest)
+        self.emitters = NestEmitters(self.nest)
+        self.phases = PhaseEmitter(self.emitters)
         inputs = ((node, use) for node in self.nest.structure.nodes for use in node.inputs)
         self.strided_uses = [(node, use) for node, use in inputs if self._has_strided_columns(node, use)]
         self.rows = self._find_rows()
@@ -165,7 +167,7 @@ class TransposeNest:
     def _row(self, number: int, row: Index, column: str, mask: str | None) -> None:
         """Writes the bodies for one row of the tile."""
         self.nest.indices |= {self.rows.id: row, self.columns.id: column}
-        self.phases.storage.loaded = {use: rows[number] for use, rows in self.transposed.items()}
+        self.emitters.storage.loaded = {use: rows[number] for use, rows in self.transposed.items()}
         self.phases.emit(self.nest.lanes(mask))
 
     def _transpose_operands(self, row: str, columns: Sequence[Index], mask: str | None) -> None:
@@ -177,5 +179,5 @@ class TransposeNest:
             for column in columns:
                 self.nest.indices[self.columns.id] = column
                 tensor = self.nest.kernel.tensors[use.value]
-                loaded.append(self.phases.memory.load(node, use, tensor, lanes))
+                loaded.append(self.emitters.memory.load(node, use, tensor, lanes))
             self.transposed[id(use)] = transpose(self.writer, loaded)

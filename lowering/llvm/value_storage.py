@@ -1,4 +1,7 @@
-"""The storage of the values of a loop nest: registers, destinations in memory, and scratch buffers."""
+"""The storage of the values of a loop nest: registers, destinations in memory, and scratch buffers.
+
+A value that a later phase reads is in a scratch buffer if the value has an element for each step of the inner loops.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`oneflow-widen-floats`: arithmetic on floats of 8 and 16 bits as arithmetic on f32."""
+"""`oneflow-widen-floats`: arithmetic on floats of 8 and 16 bits as arithmetic on f32.
+
+Input and output are functions on scalars and vectors, after `oneflow-emit-kernels`.
+"""
 
 from __future__ import annotations
 

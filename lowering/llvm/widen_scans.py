@@ -2,6 +2,8 @@
 
 A running sum adds its elements one after the other, so that the rounding errors of all elements before an element add
 up. The additions wait for each other in f32 as in f64.
+
+Input and output are linalg on tensors, before kernels are formed.
 """
 
 from __future__ import annotations
