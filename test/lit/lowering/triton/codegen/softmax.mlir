@@ -19,7 +19,7 @@
 // SOURCE: # oneflow.broadcast_add ({{.*}})
 // SOURCE: @triton.jit
 // SOURCE: def main_kernel_0(p0, p1, p2):
-// SOURCE: tl.reduce({{.*}}, 1, largest, keep_dims=True)
+// SOURCE: tl.reduce({{.*}}, 1, nan_maximum, keep_dims=True)
 // SOURCE: tl.reduce({{.*}}, 1, add, keep_dims=True)
 // SOURCE: tl.store(p2
 

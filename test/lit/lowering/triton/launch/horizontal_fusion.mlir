@@ -14,7 +14,7 @@
 // SOURCE: def main_kernel_0_x3(p0_0, p1_0, p0_1, p1_1, p0_2, p1_2, p2_0, p2_1, p2_2):
 // SOURCE-NEXT: block3_0 = tl.make_tensor_descriptor(p0_0, [8192, 768], [768, 1], [64, 128])
 // SOURCE: block8_2 = tl.make_tensor_descriptor(p2_2, [768, 768], [768, 1], [128, 128])
-// SOURCE-NEXT: which = tl.program_id(0) // 36
+// SOURCE-NEXT: call_index = tl.program_id(0) // 36
 // SOURCE: main_kernel_0_one(tl.program_id(0) % 36, block3, block5, block8)
 func.func @main(%q: tensor<8192x768xbf16>, %k: tensor<8192x768xbf16>, %v: tensor<8192x768xbf16>, %x: tensor<8192x768xbf16>)
     -> (tensor<768x768xbf16>, tensor<768x768xbf16>, tensor<768x768xbf16>) {

@@ -11,9 +11,9 @@
 
 // KERNEL: # oneflow.attention
 // KERNEL: block_key = tl.make_tensor_descriptor(p1, [2, 2, 256, 64], [32768, 16384, 64, 1], [1, 1, 64, 64])
-// KERNEL: for at in range(0, tl.minimum(start * 64 // 64 * 64, 256), 64):
+// KERNEL: for block_start in range(0, tl.minimum(block_index * 64 // 64 * 64, 256), 64):
 // KERNEL: weights = tl.exp2(scores - base[:, None])
-// KERNEL: acc = tl.dot(weights.to(tl.bfloat16), value, acc * shrink[:, None])
+// KERNEL: acc = tl.dot(weights.to(tl.bfloat16), value, acc * rescale[:, None])
 func.func @main(%q: tensor<2x4x256x64xbf16>, %k: tensor<2x2x256x64xbf16>, %v: tensor<2x2x256x64xbf16>) -> tensor<2x4x256x64xbf16> {
   %0, %1 = "oneflow.attention"(%q, %k, %v) {causal = true, scale = 0.125 : f64, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>} : (tensor<2x4x256x64xbf16>, tensor<2x2x256x64xbf16>, tensor<2x2x256x64xbf16>) -> (tensor<2x4x256x64xbf16>, tensor<2x4x256xf32>)
   return %0 : tensor<2x4x256x64xbf16>

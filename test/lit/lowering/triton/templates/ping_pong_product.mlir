@@ -5,18 +5,18 @@
 // A producer warp reads blocks; of two groups of consumer warps, one multiplies while the other runs the epilogue.
 // CHECK: # oneflow.matmul
 // CHECK-NEXT: # oneflow.relu
-// CHECK: def read(
+// CHECK: def producer(
 // CHECK: load_block(left_block, [row * 128, k_at], bar, left.index(
 // CHECK: load_block(right0_block, [column * 128 + 0, k_at], bar, right0.index(
-// CHECK: def sums(
-// CHECK: mbarrier.wait(turns.index(
+// CHECK: def consumer(
+// CHECK: mbarrier.wait(order.index(
 // CHECK: warpgroup_mma(
-// CHECK: mbarrier.arrive(turns.index(
-// CHECK: put(
+// CHECK: mbarrier.arrive(order.index(
+// CHECK: store_tile(
 // CHECK: gl.warp_specialize([
-// CHECK-NEXT: (sums, ({{.*}}, 0)),
-// CHECK-NEXT: (sums, ({{.*}}, 1)),
-// CHECK-NEXT: (read, (
+// CHECK-NEXT: (consumer, ({{.*}}, 0)),
+// CHECK-NEXT: (consumer, ({{.*}}, 1)),
+// CHECK-NEXT: (producer, (
 
 // PTX: wgmma.mma_async
 func.func @main(%a: tensor<8192x1024xbf16>, %b: tensor<4096x1024xbf16>) -> tensor<8192x4096xbf16> {

@@ -134,7 +134,7 @@ COMPILED = [(call, c) for c in HOPPER_CONFIGS for call in CALLS
 def test_every_configuration_compiles_without_serialized_products(call, config, change_gpu):
     change_gpu(overrides={"warp_specialized": config})
     source = lower(*CALLS[call]).specializations["sm_90"]
-    assert source.text.count("    (sums, (") == config.rows // 64
+    assert source.text.count("    (consumer, (") == config.rows // 64
     binary = compile_source(source)
     assert binary.shared <= 232448 and binary.scratch == 0 and len(binary.maps) == source.text.count("_descriptor(")
     told = assembled(binary.ptx)
@@ -146,11 +146,11 @@ def test_every_configuration_compiles_without_serialized_products(call, config, 
 def test_consecutive_slices_are_stored_from_different_buffers(call, config, change_gpu):
     change_gpu(overrides={"warp_specialized": config})
     text = lower(*CALLS[call]).specializations["sm_90"].text
-    buffers = re.findall(r"^ +put\(.*, (buffer_\w+\.index\([^)]*\)), \w+\)$", text, re.M)
+    buffers = re.findall(r"^ +store_tile\(.*, (buffer_\w+\.index\([^)]*\)), \w+\)$", text, re.M)
     width = 32 if config.ping_pong and call != "gelu" else 64
     assert len(buffers) == -(-config.columns // width) * (2 if call == "two results" else 1)
     assert all(one != other for one, other in itertools.pairwise(buffers))
-    assert re.search(r"store_wait\(0\)\n( +(?!put).*\n)* +put", text.partition("def sums")[2])
+    assert re.search(r"store_wait\(0\)\n( +(?!store_tile).*\n)* +store_tile", text.partition("def consumer")[2])
 
 
 def test_rows_that_end_within_a_tile_are_masked(change_gpu):
