@@ -304,7 +304,7 @@ def test_gradients_compile_without_serialized_products(call):
 def test_gradients_of_masked_blocks_have_loops_of_their_own(name):
     """No step of the loop tests whether the step is masked."""
     text = lower_gradients(*PLAIN).on("sm_90").sources[name].text
-    assert "MASKS = gl.constexpr(True)" in text and "< masked" not in text
+    assert "HAS_MASK = gl.constexpr(True)" in text and "< masked" not in text
     loops = re.findall(r"for step in range\((.*)\):", text)[-2:]
     assert ["masked" in bounds.split(", ")[-1] for bounds in loops] == [True, False] and "masked" in loops[1]
 
