@@ -25,7 +25,7 @@ from oneflow.passes.inline import functions_of, keep_entry
 from oneflow.passes.pipeline import Pipeline
 from oneflow.passes.sbp import annotations as notes
 from oneflow.passes.sbp.collectives import collective_text, collectives_of
-from oneflow.passes.sbp.interconnects import NVLINK
+from oneflow.passes.sbp.interconnects import NVLINK, interconnect, using_interconnect
 from oneflow.passes.sbp.submeshes import Submesh, Submeshes, placements_of, read_submeshes
 from oneflow.passes.to_physical import physical
 from oneflow.runtime.arguments import Parameter, as_array, bind
@@ -81,15 +81,17 @@ def lay_out(
 ) -> ir.Module:
     """A copy of a program with a mesh in which every operator has a layout and boxing is inserted.
 
-    Costs are those of the chosen interconnect, and on GPUs those of NVLink and of the tensor cores of the target.
+    Costs are those of the chosen interconnect; by default a GPU has NVLink, and computes as fast as the tensor cores
+    of the target.
 
     Raises:
         PassError: annotations are inconsistent, or shapes are not static.
     """
-    options = f"strategy={strategy}"
+    options, links = f"strategy={strategy}", interconnect()
     if device != "cpu":
-        options += f" interconnect={NVLINK.name} compute={gpu_target().tensor_fma_per_second / 1e9}"
-    with module.context, ir.Location.unknown():
+        options += f" compute={gpu_target().tensor_fma_per_second / 1e9}"
+        links = interconnect(NVLINK)
+    with module.context, ir.Location.unknown(), using_interconnect(links):
         copy = ir.Module.parse(module.operation.get_asm(enable_debug_info=True, assume_verified=True))
         Pipeline.parse(f"builtin.module({PASSES.format(options=options)})", module.context).run(copy, registry)
     return copy

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import ctypes
+import functools
 import math
 import threading
 from collections.abc import Callable, Sequence
@@ -75,8 +76,9 @@ class Shared:
 class Barrier:
     """An mbarrier: a phase completes after all arrivals, when all expected bytes have arrived."""
 
-    def __init__(self) -> None:
+    def __init__(self, timeout: float = TIMEOUT_SECONDS) -> None:
         self.count = self.pending = self.bytes = self.phase = 0
+        self.timeout = timeout
         self.changed = threading.Condition()
 
     def init(self, count: int) -> None:
@@ -84,7 +86,7 @@ class Barrier:
 
     def wait(self, phase: int, pred: bool = True) -> None:
         with self.changed:
-            if pred and not self.changed.wait_for(lambda: self.phase & 1 != phase, TIMEOUT_SECONDS):
+            if pred and not self.changed.wait_for(lambda: self.phase & 1 != phase, self.timeout):
                 raise TimeoutError("expected a barrier to complete its phase")
 
     def arrive(self, count: int = 1, pred: bool = True, size: int = 0) -> None:
@@ -220,9 +222,11 @@ def multiply(
     return block(acc + product if use_acc else product)
 
 
-def allocate(kind: Any, shape: Sequence[int], layout: Any) -> Any:
-    """Barriers, or uninitialized shared memory."""
-    return Barriers(Barrier() for _ in range(shape[0])) if kind is np.int64 else Shared(np.full(shape, np.nan, kind))
+def allocate(timeout: float, kind: Any, shape: Sequence[int], layout: Any) -> Any:
+    """Barriers, whose waits end after `timeout` seconds with an error, or uninitialized shared memory."""
+    if kind is np.int64:
+        return Barriers(Barrier(timeout) for _ in range(shape[0]))
+    return Shared(np.full(shape, np.nan, kind))
 
 
 def specialize(calls: Sequence[tuple[Callable[..., None], tuple[Any, ...]]], warps: Any, registers: Any) -> None:
@@ -240,8 +244,8 @@ def specialize(calls: Sequence[tuple[Callable[..., None], tuple[Any, ...]]], war
         list(pool.map(run, calls))
 
 
-def language(program: int, programs: int) -> dict[str, Any]:
-    """The names that the text of a kernel uses, for one of so many programs."""
+def language(program: int, programs: int, timeout: float) -> dict[str, Any]:
+    """The names that the text of a kernel uses, for one of so many programs; waits take at most `timeout` seconds."""
     layout = lambda *given, **named: given  # noqa: E731
     gl = SimpleNamespace(
         constexpr=lambda value: value, static_range=range, convert_layout=lambda x, layout: x,
@@ -259,7 +263,8 @@ def language(program: int, programs: int) -> dict[str, Any]:
         arange=lambda first, end, layout=None: block(np.arange(first, end)),
         load=lambda pointer, *given: pointer.load(*given), store=lambda pointer, *given: pointer.store(*given),
         multiple_of=lambda x, number: x, split=lambda x: (x[..., 0], x[..., 1]),
-        allocate_shared_memory=allocate, warp_specialize=specialize, **KINDS, **ELEMENTWISE,
+        allocate_shared_memory=functools.partial(allocate, timeout), warp_specialize=specialize,
+        **KINDS, **ELEMENTWISE,
     )  # fmt: skip
     tma = SimpleNamespace(
         make_tensor_descriptor=lambda *given: Descriptor(*given[:4]),
@@ -283,14 +288,21 @@ def language(program: int, programs: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def interpret_gluon(text: str, name: str, kinds: Sequence[str], addresses: Sequence[int], programs: int) -> None:
-    """Runs the kernel `name` of a text on addresses of elements of types like `*bf16`, every program in order."""
+def interpret_gluon(
+    text: str, name: str, kinds: Sequence[str], addresses: Sequence[int], programs: int,
+    timeout: float = TIMEOUT_SECONDS,
+) -> None:  # fmt: skip
+    """Runs the kernel `name` of a text on addresses of elements of types like `*bf16`, every program in order.
+
+    Raises:
+        TimeoutError: a wait for a barrier takes more than `timeout` seconds.
+    """
     assert math.prod(map(len, kinds)) > 0 and all(kind.startswith("*") for kind in kinds)
     tree = ast.parse(text)
     tree.body = [node for node in tree.body if not isinstance(node, ast.Import | ast.ImportFrom)]
     code = compile(tree, f"<gluon {name}>", "exec")
     pointers = [Pointer(a, KINDS[POINTEES[k[1:]]]) for a, k in zip(addresses, kinds, strict=True)]
     for number in range(programs):
-        names = language(number, programs)
+        names = language(number, programs, timeout)
         exec(code, names)
         names[name](*pointers)

@@ -34,9 +34,10 @@ from oneflow.lowering.llvm.register_tiles import register_tiles, tile_shape
 from oneflow.lowering.llvm.row_loops import RowLoops
 from oneflow.lowering.llvm.vectorized_nest import in_result_order
 from oneflow.lowering.llvm.writer import Index, Writer
+from oneflow.lowering.targets.cpu_derivation import BLOCK_DEPTH
 
 #: The length of a running sum in products; see `blocked_summation`.
-SUM_BLOCK = 512
+SUM_BLOCK = BLOCK_DEPTH
 #: The assumed number of steps of a depth of dynamic size.
 DYNAMIC_DEPTH = 256
 

@@ -33,7 +33,8 @@ STEP_CYCLES, PART_CYCLES = 256, 1024
 #: The most parts of a split reduction. The number of cores has no influence on the number of parts, since sums in
 #: other parts are rounded differently.
 MAX_PARTS = 16
-#: Products that are summed before the sum is added to a total (`lowering/llvm/contraction.py`): the depth of a block.
+#: The depth of a block of a product: products that are summed before the sum is added to a total. It is equal on all
+#: processors, since other blocks round differently.
 BLOCK_DEPTH = 512
 #: Rows and vectors of the part of a product's result that is worth a parallel step.
 STEP_ROWS, STEP_VECTORS = 64, 4

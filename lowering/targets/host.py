@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import os
 import platform
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -37,9 +37,9 @@ def host_architecture() -> str:
     return _ARCHITECTURES.get(platform.machine(), platform.machine())
 
 
-def missing_features(target: CpuTarget) -> list[str]:
-    """The features of a target that the host lacks, by LLVM's names."""
-    have = _features()
+def missing_features(target: CpuTarget, flags: Collection[str] | None = None) -> list[str]:
+    """The features of a target that the host lacks, by LLVM's names; `flags` are the host's by Linux's names."""
+    have = host_flags() if flags is None else flags
     return [name for name in target.llvm_features if _FLAGS.get(name, name.replace(".", "_")) not in have]
 
 
@@ -48,7 +48,7 @@ def host_target() -> CpuTarget:
     """The target of the host."""
     levels = [t for t in CPU_TARGETS.values() if t.arch == host_architecture()] or [CPU_TARGETS["aarch64-neon"]]
     level = ([t for t in levels if not missing_features(t)] or levels[:1])[-1]
-    flags = _features()
+    flags = host_flags()
     return replace(
         level,
         name="native",
@@ -65,7 +65,8 @@ def host_target() -> CpuTarget:
     )
 
 
-def _features() -> frozenset[str]:
+def host_flags() -> frozenset[str]:
+    """The features of the host, by Linux's names."""
     fields = cpu_info()
     return frozenset(f"{fields.get('flags', '')} {fields.get('Features', '')}".split())
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 WARP, WARP_GROUP, MAX_WARPS = 32, 4, 32
 #: The most registers of a thread.
 MAX_THREAD_REGISTERS = 255
+#: The shared memory of a program that has not asked for more.
+DEFAULT_SHARED_BYTES = 48 << 10
 #: The bytes that a thread loads or stores at once.
 VECTOR_BYTES = 16
 

@@ -35,6 +35,7 @@ class Machine:
 
     bandwidth: float = ETHERNET.bandwidth
     latency: float = ETHERNET.latency
+    #: That of the processor of a server, and not of the host: all ranks have to choose the same layouts.
     compute: float = 1000.0
     memory: float = 0.0
 

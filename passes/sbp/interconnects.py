@@ -38,12 +38,12 @@ INFINIBAND = Interconnect("infiniband", 45.0, 5.0)
 PCIE = Interconnect("pcie", 25.0, 10.0)
 NVLINK = Interconnect("nvlink", 400.0, 10.0)
 INTERCONNECTS = {record.name: record for record in (ETHERNET, INFINIBAND, PCIE, NVLINK)}
-_chosen: ContextVar[Interconnect] = ContextVar("interconnect", default=ETHERNET)
+_chosen: ContextVar[Interconnect | None] = ContextVar("interconnect", default=None)
 
 
-def interconnect() -> Interconnect:
-    """The interconnect that layouts are chosen for."""
-    return _chosen.get()
+def interconnect(default: Interconnect = ETHERNET) -> Interconnect:
+    """The interconnect that layouts are chosen for, `default` if none has been chosen."""
+    return _chosen.get() or default
 
 
 def interconnect_named(name: str) -> Interconnect:

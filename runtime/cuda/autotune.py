@@ -13,6 +13,7 @@ import statistics
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from oneflow.lowering.targets.gpu import GpuTarget
 from oneflow.lowering.triton.launch.program import Program
 from oneflow.lowering.triton.source import Source
 from oneflow.runtime import cache
@@ -30,9 +31,9 @@ FLUSHED_L2_CACHES = 2
 KIND = "choice"
 
 
-def microseconds(call: Callable[[], None], device: driver.Device, stream: Any) -> float:
-    """The median time of a call on the device in microseconds, measured by events with flushed caches."""
-    flushed_bytes = FLUSHED_L2_CACHES * device.target.l2_cache_bytes
+def microseconds(call: Callable[[], None], target: GpuTarget, stream: Any) -> float:
+    """The median time of a call on a device in microseconds, measured by events with flushed caches."""
+    flushed_bytes = FLUSHED_L2_CACHES * target.l2_cache_bytes
     flushed = driver.allocate(flushed_bytes, stream)
     begin, end = (driver.call("cuEventCreate", 0) for _ in range(2))
 
@@ -112,7 +113,7 @@ def _time(source: Source, launch: Launch, bases: Sequence[int], device: driver.D
         step = LaunchStep(command, Kernel(source, binary))
         step.set(bases)
         step.parameters.slots[count] = scratch
-        return microseconds(lambda: step.launch(stream), device, stream)
+        return microseconds(lambda: step.launch(stream), device.target, stream)
     except (CompileError, driver.CudaError):
         return float("inf")
     finally:

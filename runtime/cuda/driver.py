@@ -17,6 +17,7 @@ from typing import Any
 
 from oneflow.lowering.targets.choice import gpu_target_named
 from oneflow.lowering.targets.gpu import GpuTarget
+from oneflow.lowering.targets.instructions import DEFAULT_SHARED_BYTES, WARP
 
 HINT = "expected an NVIDIA GPU, its driver, and CUDA's Python bindings (pip install 'oneflow-mlir[gpu]')"
 #: The handle of the legacy default stream.
@@ -384,13 +385,13 @@ class Module:
 
 
 def load(cubin: bytes, name: str, warps: int, shared: int) -> Function:
-    """Loads a kernel; shared memory beyond 48 KB is enabled explicitly."""
+    """Loads a kernel; shared memory beyond the default is enabled explicitly."""
     module = Module(cubin)
     handle = call("cuModuleGetFunction", module.handle, name.encode())
-    if shared > 48 * 1024:
+    if shared > DEFAULT_SHARED_BYTES:
         attribute = _cuda().CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
         call("cuFuncSetAttribute", handle, attribute, shared)
-    return Function(handle, name, warps * 32, shared, module)
+    return Function(handle, name, warps * WARP, shared, module)
 
 
 class Parameters:

@@ -32,6 +32,13 @@ PROGRAMS = {
 }
 
 
+#: Programs large enough for specialized kernels.
+LARGE = {
+    "softmax": (lambda x: flow.softmax(x, -1), [(2048, 32768)]),
+    "attention": (F.scaled_dot_product_attention, [(2, 16, 2048, 64)] * 3),
+}
+
+
 @pytest.mark.parametrize("name", PROGRAMS)
 @pytest.mark.parametrize("arch", ["sm_80", "sm_89", "sm_90", "sm_100"])
 def test_programs_compile_for_each_target(arch, name):
@@ -53,6 +60,16 @@ def test_configurations_fit_the_shared_memory_of_a_target(arch, width):
     assert found and all(c.stages >= 2 for c in found)
     product = Product(1, 4096, 4096, 4096, width, target.has_tma, target=target)
     assert all(c.stages * c.stage_bytes(product) <= target.usable_shared_bytes for c in found)
+
+
+@pytest.mark.parametrize("name", ["matmul", "attention", "softmax"])
+def test_specialized_kernels_are_those_of_the_target(name):
+    """Kernels of warp groups and long rows in shared memory are written for Hopper alone."""
+    function, shapes = {**PROGRAMS, **LARGE}[name]
+    for arch, forms in (("sm_80", set()), ("sm_90", {"sm_90"}), ("sm_100", set())):
+        with using_gpu(gpu_target_named(arch)):
+            sources = program_of(function, shapes, flow.bfloat16).sources.values()
+        assert {form for source in sources for form in source.specializations} == forms
 
 
 def test_products_have_the_tiles_of_the_target():

@@ -1,6 +1,7 @@
 """The fastest candidate of a kernel is chosen, by a clock that the test controls."""
 
 import copy
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -31,7 +32,7 @@ class Clock:
     def __init__(self, fastest):
         self.fastest, self.calls = fastest, 0
 
-    def __call__(self, call, device, stream):
+    def __call__(self, call, target, stream):
         call()
         self.calls += 1
         return 1.0 if self.calls == self.fastest else 2.0
@@ -53,6 +54,15 @@ def floats(*shape, seed=5):
 
 def product(x, w):
     return flow.relu(x @ w)
+
+
+def test_every_call_is_timed_after_the_cache_has_been_flushed(cuda):
+    """The flushed memory is larger than the L2 cache of the target."""
+    device, stream = driver.device(0), driver.make_stream()
+    target = replace(device.target, l2_cache_bytes=3 << 20)
+    in_use, calls = device.memory()[0], []
+    autotune.microseconds(lambda: calls.append(device.memory()[0] - in_use), target, stream)
+    assert set(calls) == {6 << 20} and device.memory()[0] == in_use
 
 
 def program_of(function):

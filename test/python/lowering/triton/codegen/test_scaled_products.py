@@ -31,6 +31,14 @@ def product_of(program):
     return source
 
 
+@pytest.mark.parametrize(("arch", "is_imprecise"), [("sm_89", False), ("sm_90", True), ("sm_100", False)])
+def test_sums_in_few_bits_are_short(arch, is_imprecise):
+    """Accumulators of `wgmma` alone have fewer bits than f32 for products of 8-bit floats."""
+    source = product_of(program(arch, (512, 512, 1024)))
+    assert dict(source.parameters)["p0"] == "*fp8e4nv"
+    assert ("max_num_imprecise_acc=128" in source.text) == is_imprecise
+
+
 @pytest.mark.parametrize(
     ("arch", "left", "right", "pointer"),
     [("sm_90", E4, E4, "*fp8e4nv"), ("sm_90", E5, E5, "*fp8e5"), ("sm_90", E4, E5, "*i8"), ("sm_80", E4, E4, "*i8")],
