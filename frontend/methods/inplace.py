@@ -9,6 +9,7 @@ adds tensors these methods.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -88,9 +89,15 @@ def detach_(self: EagerTensor) -> EagerTensor:
 
 
 def _concrete_index(key: Any) -> Any:
-    """An index with tensors as arrays or integers."""
+    """An index with tensors as arrays or integers.
+
+    Raises:
+        OneFlowError: the step of a slice is 0.
+    """
     if isinstance(key, tuple):
         return tuple(map(_concrete_index, key))
+    if isinstance(key, slice) and key.step is not None and operator.index(key.step) == 0:
+        raise fail(f"expected the step of a slice other than 0, got {key}")
     if isinstance(key, EagerTensor):
         return key.item() if not key.rank and key.dtype.is_integer else key.array
     return key

@@ -172,6 +172,7 @@ BAD = {
     "masked_fill": (lambda: t(INTS).masked_fill(t(INTS) > 1, flow.tensor(1j)), "a real number to fill"),
     "max_pool3d": (lambda: F.max_pool3d(flow.zeros(0, 1, 2, 10), 1), "images with elements"),
     "diag": (lambda: flow.diag(t(CUBE)), "a vector or a matrix"),
+    "slice": (lambda: t(A)[:, 0:2:0], "the step of a slice other than 0"),
     "empty_strided": (lambda: flow.empty_strided((2, 3), (1,)), "as many strides"),
     "hsplit": (lambda: flow.hsplit(t(A), 2), "sections that divide"),
     "meshgrid": (lambda: flow.meshgrid(t(A)), "expected vectors"),
