@@ -358,7 +358,7 @@ def check_lengths(model: nn.Module, inputs: Callable[..., dict[str, torch.Tensor
             given = inputs(2, length) if has_tokens else inputs(length)
             differences.append(_difference(wrapped(given), compiled(given)))
             graphs.append(counters["stats"]["unique_graphs"])
-    times = graphs[-1] / graphs[0]
+    times = graphs[-1] / max(graphs[0], 1)
     return _report(differences) + ("" if times <= 2 else f", but compiled {times:.1f} times")
 
 

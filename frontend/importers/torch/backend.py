@@ -24,6 +24,7 @@ from torch._guards import TracingContext
 from oneflow.frontend.compile.compiled import CompiledFunction
 from oneflow.frontend.core.devices import device as named_device
 from oneflow.frontend.core.errors import CallError
+from oneflow.frontend.importers.torch.decompositions import decompositions
 from oneflow.frontend.importers.torch.errors import UnsupportedError
 from oneflow.frontend.importers.torch.exchange import to_array, to_tensor
 from oneflow.frontend.importers.torch.graph import Graph
@@ -45,7 +46,9 @@ def backend(module: fx.GraphModule, example_inputs: Sequence[Any], **unused: Any
         raise CallError(f"expected options among {sorted(OPTIONS)}, got {sorted(options.keys() - OPTIONS.keys())}")
     forward = functools.partial(compiled, fallback=options["fallback"])
     backward = functools.partial(compiled, fallback=options["fallback"], is_backward=True)
-    compiler = aot_autograd(fw_compiler=forward, bw_compiler=backward, inference_compiler=forward)
+    compiler = aot_autograd(
+        fw_compiler=forward, bw_compiler=backward, inference_compiler=forward, decompositions=decompositions()
+    )
     programs: Callable[..., Any] = compiler(module, example_inputs)
     return programs
 

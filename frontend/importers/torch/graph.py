@@ -5,7 +5,6 @@ In a trace that gives the operations of a program, in eager mode it computes the
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +13,6 @@ from typing import Any
 import torch
 from torch import fx
 from torch._subclasses.fake_tensor import unset_fake_temporarily
-from torch.export import ExportedProgram
 
 from oneflow.dialect.dtypes import DType
 from oneflow.dialect.tensor_desc import TensorDesc
@@ -27,7 +25,7 @@ from oneflow.frontend.importers.torch import aten  # noqa: F401  fills the table
 from oneflow.frontend.importers.torch.errors import UnsupportedError
 from oneflow.frontend.importers.torch.exchange import dtype_of, to_array
 from oneflow.frontend.importers.torch.sizes import Sizes
-from oneflow.frontend.importers.torch.table import ATEN, Result
+from oneflow.frontend.importers.torch.table import ATEN, Result, name_of
 from oneflow.frontend.importers.torch.updates import counterpart, updated_values
 
 #: Operators that compute nothing: checks of what the sizes and types are.
@@ -116,18 +114,6 @@ class Graph:
         return list(fx.node.map_arg(list(self.outputs), values.__getitem__))
 
 
-def functional(exported: ExportedProgram) -> ExportedProgram:
-    """A program with operators of the table, as far as there are such: the program itself, or what PyTorch
-    decomposes it into.
-    """
-    module = exported.graph_module
-    if not any(isinstance(part, fx.GraphModule) for part in module.children()):
-        with contextlib.suppress(UnsupportedError):
-            Graph(module)
-            return exported
-    return exported.run_decompositions({})
-
-
 def _constant(tensor: torch.Tensor) -> Tensor:
     """A tensor that the graph holds, which has elements also where PyTorch traces with tensors that have none."""
     with unset_fake_temporarily():
@@ -173,8 +159,8 @@ def _is_number(node: fx.Node) -> bool:
 
 
 def _name(node: fx.Node) -> str:
-    """The name of an overload, as the table has it."""
-    return str(counterpart(node) or node.target).removeprefix("aten.") if callable(node.target) else str(node.target)
+    """The name of the operator of a node, as the table has it; that of an update computes the result."""
+    return name_of(counterpart(node) or node.target)
 
 
 def place_of(node: fx.Node) -> SourceLocation:

@@ -23,8 +23,9 @@ from oneflow.frontend.core.mode import tracing
 from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.eager.tape import no_grad
 from oneflow.frontend.eager.tensor import wrapped
+from oneflow.frontend.importers.torch.decompositions import functional
 from oneflow.frontend.importers.torch.exchange import to_array, to_tensor
-from oneflow.frontend.importers.torch.graph import Graph, functional
+from oneflow.frontend.importers.torch.graph import Graph
 from oneflow.frontend.methods import inplace, methods  # noqa: F401  adds the methods of tensors
 from oneflow.frontend.nn.module import Module, Parameter, SignatureOf
 from oneflow.frontend.tracing.trace import trace

@@ -33,6 +33,11 @@ class Row:
 ATEN: dict[str, Row] = {}
 
 
+def name_of(operator: Any) -> str:
+    """The name of an overload, or of another function in a graph, as the table has it."""
+    return str(operator).removeprefix("aten.")
+
+
 def aten(*overloads: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Makes a function the builder of overloads: a decorator."""
 

@@ -63,7 +63,12 @@ def _chosen(x: Any, target: Any, weight: Any, ignored: int) -> tuple[Any, Any, i
     return chosen, weights, dim
 
 
-@aten("nll_loss_forward.default", "nll_loss2d_forward.default", "nll_loss_nd.default")
+@aten("nll_loss_nd.default")
+def nll_loss_nd(x: Any, target: Any, weight: Any = None, reduction: int = 1, ignored: int = -100) -> Any:
+    return nll_loss(x, target, weight, reduction, ignored)[0]
+
+
+@aten("nll_loss_forward.default", "nll_loss2d_forward.default")
 def nll_loss(x: Any, target: Any, weight: Any, reduction: int, ignored: int) -> Any:
     chosen, weights, _ = _chosen(x, target, weight, ignored)
     losses, total = F.mul(F.neg(chosen), weights), F.sum(weights)

@@ -65,6 +65,11 @@ def vector_norm(x: Any, p: Any = 2, dim: Any = None, keepdim: bool = False, *, d
     return F.norm(F.cast(x, out.dtype), p, dim, keepdim)
 
 
+@aten("_cdist_forward.default")
+def distances(x: Any, y: Any, p: float, _: Any = None) -> Any:
+    return F.norm(F.sub(F.unsqueeze(x, -2), F.unsqueeze(y, -3)), p, -1)
+
+
 @aten("norm.ScalarOpt_dim", "norm.Scalar", "norm.ScalarOpt_dim_dtype")
 def norm(x: Any, p: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any) -> Any:
     return F.norm(F.cast(x, out.dtype), 2 if p is None else p, dim, keepdim)
