@@ -30,13 +30,7 @@ def script(monkeypatch):
 class Machine:
     """A machine on which every program takes `cost(kernels)` microseconds."""
 
-<<<<<<< HEAD
     rounds, target = 3, TARGET
-=======
-    class Machine(script.Cpu):  # type: ignore[name-defined]
-        def __init__(self):
-            self.rounds, self.target, self.chosen = 3, TARGET, []
->>>>>>> ee6b7ab9 (test: modules that are imported late exist; shared division by the target's block)
 
     def __init__(self, cost):
         self.cost, self.kernels = cost, TARGET.kernels
