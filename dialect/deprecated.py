@@ -22,7 +22,7 @@ RENAMED: dict[str, dict[str, str | None]] = {
         "oneflow-claim-positions": "oneflow-deterministic-scatter",
         "oneflow-compute-padded": "oneflow-fuse-padding",
     },
-    "option of oneflow-form-kernels": {"beside": "epilogue", "processors": "gpu"},
+    "option of oneflow-form-kernels": {"beside": None, "processors": "gpu"},
     "slot of an operator": {"by_parts": "sharded_decomposition", "withheld": "unoffered"},
     r"argument of flow\.ops\.reduce_(all|any|max|min|nansum|prod|sum)": {"x": "input_tensor"},
     r"argument of flow\.ops\.(multi_tensor_)?(adadelta|adagrad|adam|ftrl|lamb|lars|momentum|rmsprop|sgd)"
@@ -70,10 +70,14 @@ def current_names(scope: str, attributes: Mapping[str, T]) -> dict[str, T]:
     return values
 
 
-def current_option(scope: str, name: str, text: str) -> tuple[str, str]:
-    """Today's name and text of an option on the command line."""
-    convert = CONVERTED.get((scope, name))
-    return current_name(scope, name), convert(text) if convert else text
+def current_options(scope: str, texts: Mapping[str, str]) -> dict[str, str]:
+    """Options of the command line under today's names, with today's texts.
+
+    Raises:
+        TypeError: an option is given under both of its names.
+    """
+    converted = {name: CONVERTED.get((scope, name), str)(text) for name, text in texts.items()}
+    return current_names(scope, converted)
 
 
 def takes_previous_names(scope: str) -> Callable[[Callable[P, T]], Callable[P, T]]:

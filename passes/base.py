@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from oneflow.dialect._mlir import ir
-from oneflow.dialect.deprecated import current_option
+from oneflow.dialect.deprecated import current_options
 from oneflow.dialect.record import Registry, suggestion
 
 
@@ -139,11 +139,9 @@ class Pass(ABC):
         Raises:
             PipelineError: one is unknown or not of its type.
         """
-        options = cls.options()
-        values = {}
-        for name, text in texts.items():
-            current, text = current_option(f"option of {cls.name}", name.replace("_", "-"), text)
-            option = options.get(current)
+        options, values = cls.options(), {}
+        for name, text in cls._current(texts).items():
+            option = options.get(name)
             if option is None:
                 known = f"; expected one of {', '.join(options)}" if options else "; the pass has no options"
                 raise PipelineError(f"pass {cls.name}: unknown option {name!r}{suggestion(name, options) or known}")
@@ -155,6 +153,14 @@ class Pass(ABC):
         if missing:
             raise PipelineError(f"pass {cls.name}: expected the option {missing[0]}, as in {missing[0]}=..")
         return cls(**values)
+
+    @classmethod
+    def _current(cls, texts: Mapping[str, str]) -> dict[str, str]:
+        """The texts of options by today's names."""
+        try:
+            return current_options(f"option of {cls.name}", {n.replace("_", "-"): text for n, text in texts.items()})
+        except TypeError as error:
+            raise PipelineError(str(error)) from None
 
     @classmethod
     def summary(cls) -> str:

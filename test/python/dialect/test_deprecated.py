@@ -56,17 +56,17 @@ def test_a_row_renames_what_is_gone_to_what_there_is(scope, old, new):
 
 
 def test_a_name_warns_once():
-    with pytest.warns(DeprecatedName, match="beside is now epilogue") as caught:
-        assert current_name("option of oneflow-form-kernels", "beside") == "epilogue"
-        assert current_name("option of oneflow-form-kernels", "beside") == "epilogue"
+    with pytest.warns(DeprecatedName, match="oneflow-compute-padded is now oneflow-fuse-padding") as caught:
+        assert current_name("pass", "oneflow-compute-padded") == "oneflow-fuse-padding"
+        assert current_name("pass", "oneflow-compute-padded") == "oneflow-fuse-padding"
     assert len(caught) == 1
 
 
 def test_passes_and_options():
     with pytest.warns(DeprecatedName, match="oneflow-deterministic-scatter"):
         assert [step.name for step in parse_flag("oneflow-claim-positions", "")] == ["oneflow-deterministic-scatter"]
-    with pytest.warns(DeprecatedName, match="epilogue"):
-        assert FormKernels.from_options({"beside": "2"}) == FormKernels(epilogue=2)
+    with pytest.warns(DeprecatedName, match="beside has no effect"):
+        assert FormKernels.from_options({"beside": "2"}) == FormKernels()
 
 
 @pytest.mark.parametrize(("text", "gpu"), [("132", True), ("0", False), ("true", True)])
@@ -75,6 +75,8 @@ def test_an_option_whose_values_have_changed(text, gpu):
         assert FormKernels.from_options({"processors": text}) == FormKernels(gpu=gpu)
     with pytest.raises(PipelineError, match=r"expected true or false, got '?many"):
         FormKernels.from_options({"processors": "many"})
+    with pytest.raises(PipelineError, match="expected one value of gpu, got one for each of its names"):
+        FormKernels.from_options({"processors": "1", "gpu": "true"})
 
 
 def test_the_command_line_shows_the_warning(tmp_path, capsys, recwarn):
