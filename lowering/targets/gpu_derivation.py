@@ -85,13 +85,13 @@ def derive_kernels(gpu: GpuTarget) -> KernelParameters:
 
 def derive_model(gpu: GpuTarget) -> MatmulModel:
     """The parameters of the cost model of matrix products."""
-    rates, of = gpu.rates, HOPPER_RATES
-    clock = rates.clock_mhz / of.clock_mhz
+    rates, reference = gpu.rates, HOPPER_RATES
+    clock = rates.clock_mhz / reference.clock_mhz
     scaled = HOPPER_MODEL.scaled(
-        tensor=rates.tensor_fma_per_cycle / of.tensor_fma_per_cycle * clock,
-        f32=rates.f32_fma_per_cycle / of.f32_fma_per_cycle * clock,
+        tensor=rates.tensor_fma_per_cycle / reference.tensor_fma_per_cycle * clock,
+        f32=rates.f32_fma_per_cycle / reference.f32_fma_per_cycle * clock,
         clock=clock,
-        dram=rates.dram_bytes_per_second / of.dram_bytes_per_second,
+        dram=rates.dram_bytes_per_second / reference.dram_bytes_per_second,
         sms=gpu.sms / HOPPER_SMS,
     )
     # Tensor cores that read registers read tf32 in any order.
@@ -252,11 +252,12 @@ def _tiles(gpu: GpuTarget) -> MatmulTiles:
     """The tiles among which the cost model chooses."""
     if gpu.has_warp_groups:
         return HOPPER_TILES
-    of = replace(HOPPER_TILES, warp_specialized=(), warp_specialized_f32=())
+    plain = replace(HOPPER_TILES, warp_specialized=(), warp_specialized_f32=())
     if gpu.tensor_core_shapes[0].reads_shared:
-        return replace(of, tma=_filled(gpu, of.tma), pointer=_filled(gpu, of.pointer))
-    tiles = _through_registers(gpu, of.pointer)
-    return replace(of, tma=tuple(replace(t, tma=True) for t in tiles) if gpu.has_tma else (), pointer=tiles)
+        return replace(plain, tma=_filled(gpu, plain.tma), pointer=_filled(gpu, plain.pointer))
+    pointer = _through_registers(gpu, plain.pointer)
+    tma = tuple(replace(tile, tma=True) for tile in pointer) if gpu.has_tma else ()
+    return replace(plain, tma=tma, pointer=pointer)
 
 
 def _filled(gpu: GpuTarget, tiles: Iterable[MatmulTile]) -> tuple[MatmulTile, ...]:
