@@ -85,7 +85,7 @@ def elementwise(signature: str, *, replace: bool = False, **options: Any) -> Cal
     def wrap(body: Callable[..., Any]) -> Operator:
         parsed = parse_signature(signature)
         name = parsed.name
-        options.setdefault("reference", functools.partial(run_by_meaning, options.get("registry", REGISTRY), name))
+        options.setdefault("reference", functools.partial(evaluate_meaning, options.get("registry", REGISTRY), name))
         doc = inspect.getdoc(body) or f"A user's operator, {name}."
         slots = current_names(SLOTS, options)
         scalar, slots = guard(name, "scalar", body), slots | _guarded(parsed, slots)
@@ -109,7 +109,7 @@ def _with_defaults(signature: str, registry: Registry, slots: dict[str, Any]) ->
     if slots.get("decompose") is not None:
         slots.setdefault("grad", decomposition_gradient)
     slots.setdefault("grad", Absent("grad", NO_GRADIENT))
-    slots.setdefault("reference", functools.partial(run_by_meaning, registry, parsed.name))
+    slots.setdefault("reference", functools.partial(evaluate_meaning, registry, parsed.name))
     if isinstance(slots["sbp"], str):
         slots["sbp"] = Factors(slots["sbp"])
     launch = slots.pop("triton", slots.get("kernel"))
@@ -181,7 +181,7 @@ def _type_of(signature: Signature, operand: str) -> Callable[[Call], Any]:
     return lambda op: op[operand]
 
 
-def run_by_meaning(registry: Registry, name: str, /, *operands: Any, **attrs: Any) -> Any:
+def evaluate_meaning(registry: Registry, name: str, /, *operands: Any, **attrs: Any) -> Any:
     """The results of an operator on arrays, computed by its meaning; the reference of operators without one."""
     record = registry[name]
     inputs = {a.name: x for a, x in zip(record.signature.inputs, operands, strict=True)}

@@ -70,7 +70,7 @@ class _TensorType(type):
 if TYPE_CHECKING:
 
     class Tensor(tensor.Tensor):
-        """What the metaclass of the class below accepts and returns."""
+        """The types that the metaclass of the class below accepts and returns."""
 
         def __init__(self, *data: Any, **where: Any) -> None: ...
 

@@ -12,7 +12,7 @@ from typing import Any
 
 FILE = Path(__file__).with_name("names.txt")
 
-#: Where names of OneFlow's internal modules are for users.
+#: The public modules of names of OneFlow's internal modules.
 MODULES = {
     "oneflow._oneflow_internal.autograd.Function.FunctionCtx": "oneflow.autograd.function.Context",
     "oneflow.nn.graph.graph_block.GraphModule": "oneflow.nn.graph.GraphModule",

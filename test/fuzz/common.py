@@ -169,7 +169,7 @@ class Worker:
         return f"crash: {how} {self._said()}"
 
     def _place(self) -> str:
-        """Where the process is."""
+        """The position of the process."""
         os.kill(self.process.pid or 0, signal.SIGUSR1)
         time.sleep(0.2)
         return self._said()

@@ -3,7 +3,7 @@
 The program also runs with perturbed operands and results of every inexact operation, by a few units in the last
 place. A compiled program may differ from the reference as much as these runs do: cancellation, or a sum near a
 rounding boundary, makes the difference large. Values that are NaN or infinite in all runs have to be so in the
-compiled program. One more run evaluates the meanings of the operators in the computed types, since references in f64
+compiled program. A further run evaluates the meanings of the operators in the computed types, since references in f64
 overflow later.
 """
 
@@ -36,7 +36,7 @@ EXACT = frozenset(
 EXTREMES = frozenset(("max", "min"))
 #: How many units in the last place an operator may be off, and how many times as far as the runs a result may be.
 UNITS, FACTOR = 3, 8
-#: What part of the largest number split sums may reach.
+#: The part of the largest number that split sums may reach.
 PARTS = 2.0**-4
 #: Runs with noise: at first, and before a result is called wrong.
 RUNS, MORE_RUNS = 3, 40
@@ -202,7 +202,7 @@ class Expected:
         return [r for k in seeds for r in self._run(Noise(np.random.default_rng(k), self.absolute))]
 
     def _run(self, noise: Noise) -> list[list[np.ndarray]]:
-        """One run with noise; None if an operator refuses perturbed values, such as weights below 0."""
+        """A run with noise; None if an operator refuses perturbed values, such as weights below 0."""
         try:
             return [run(self.function, self.arrays, noise)]
         except IndexError:
@@ -234,7 +234,7 @@ class Expected:
 
 
 def _wrong(got: np.ndarray, want: np.ndarray, runs: Sequence[np.ndarray], largest: float) -> np.ndarray:
-    """Which elements are wrong; numbers beyond `largest` times the largest of their type may be infinite or NaN."""
+    """The mask of wrong elements; numbers beyond `largest` times the largest of their type may be infinite or NaN."""
     if not is_float(want):
         return (got != want) & np.all([r == want for r in runs], axis=0)
     one, other = got.astype(np.float64), want.astype(np.float64)

@@ -1,8 +1,8 @@
 """Random programs of operators against the references: `python test/fuzz/programs.py --count 10000`.
 
-A case is the text of a `Program`. Its kind is `cpu` (compiled), `gradient` (the compiled gradient, in f64 also
-compared with finite differences), `triton` (kernels in the interpreter of Triton), or `ranks` (tensors on a mesh in
-random layouts). NaN and infinities have to agree in each.
+A case is the text of a `Program`. The kind of a program is `cpu` (compiled), `gradient` (the compiled gradient, in
+f64 also compared with finite differences), `triton` (kernels in the interpreter of Triton), or `ranks` (tensors on a
+mesh in random layouts). NaN and infinities have to agree in each.
 """
 
 from __future__ import annotations

@@ -106,7 +106,7 @@ PARTS: Mapping[str, Callable[[Draw, torch.Tensor], Any]] = {
 
 
 def statement(draw: Draw, names: Names, number: int) -> str:
-    """One line on existing tensors."""
+    """A line on existing tensors."""
     tensors = {n: x for n, x in names.items() if isinstance(x, torch.Tensor)}
     x = draw.choice(list(tensors)[-4:] if draw.random() < 0.5 else list(tensors))
     alike = [n for n, y in tensors.items() if is_operand(tensors[x], y)]
@@ -253,7 +253,7 @@ class TorchPrograms:
 
     @staticmethod
     def _line(draw: Draw, names: Names, number: int) -> str | None:
-        """One more line; None if PyTorch refuses the line."""
+        """A further line; None if PyTorch refuses the line."""
         try:
             line = statement(draw, names, number)
             execute(line, torch, names)

@@ -1,6 +1,6 @@
 """Files of records of OneFlow, of COCO, of tokens and of tensors, written by hand: inputs of the tests of readers.
 
-This module as a program writes the files of the samples again.
+The module, run as a program, writes the files of the samples again.
 """
 
 import json

@@ -41,5 +41,5 @@ def results(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 @pytest.mark.parametrize("file", FILES)
 def test_lit(file: str, results: dict[str, dict[str, str]]) -> None:
-    """One file of the lit suite."""
+    """A file of the lit suite."""
     assert results[file]["code"] == "PASS", results[file]["output"]

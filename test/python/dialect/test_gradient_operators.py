@@ -113,7 +113,7 @@ def test_gradients_of_layers():
 
 
 def test_gradients_of_a_masked_layer():
-    """Both operators of cuBLAS's names together are the gradients of two layers."""
+    """The two operators of cuBLAS's names together are the gradients of two layers."""
     ops = NumpyBuilder()
     x, weights, biases, dy = _values(ops, *LAYERS, (8, 2))
     attrs = {"skip_final_activation": True}

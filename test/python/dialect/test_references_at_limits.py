@@ -17,7 +17,7 @@ ERRORS_OF_VALUES = (IndexError, np.linalg.LinAlgError, DataError)
 
 
 def sample_by_operator():
-    """One sample of each operator, with a float type if the operator has a float type."""
+    """A sample of each operator, with a float type if the operator has a float type."""
     found = {}
     for sample in SAMPLES:
         floats = [d for d in sample.dtypes if d.is_float]

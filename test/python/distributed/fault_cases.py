@@ -16,7 +16,7 @@ import oneflow as flow
 from oneflow.runtime.collectives import mpi
 from oneflow.runtime.executable import PositionError
 
-#: Where the ranks are: "cpu" or "cuda".
+#: The device of the ranks: "cpu" or "cuda".
 DEVICE = sys.argv[2] if len(sys.argv) > 2 else "cpu"
 
 

@@ -17,7 +17,7 @@ from oneflow.runtime.collectives import mpi
 
 B, split = flow.sbp.broadcast, flow.sbp.split
 STEPS = 4
-#: Where the ranks are; jobs with GPUs say "cuda".
+#: The device of the ranks; jobs with GPUs say "cuda".
 DEVICE = "cpu"
 
 

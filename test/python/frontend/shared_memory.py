@@ -1,4 +1,4 @@
-"""Where tests of shared memory have their tensors, on the host or on a device, and the first values."""
+"""The device of the tensors in tests of shared memory, on the host or on a device, and the first values."""
 
 import numpy as np
 

@@ -139,7 +139,7 @@ def test_variances_are_computed_in_f64_in_programs():
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
 @pytest.mark.parametrize("name", ["cosine_similarity", "cosine_similarity of columns", "batch_norm"])
-def test_what_an_overflow_gives_is_what_pytorch_gives(name, dtype):
+def test_overflows_equal_those_of_pytorch(name, dtype):
     """A length or a variance that overflows divides to 0."""
     x = torch.tensor(rows("float16 zero") + np.linspace(1e20, 3e20, SHAPE[0])[:, None]).to(getattr(torch, dtype))
     got = FUNCTIONS[name](flow, flow.tensor(x.float().numpy()).to(getattr(flow, dtype)))

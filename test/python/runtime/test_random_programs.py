@@ -23,7 +23,7 @@ REDUCE = ("reduce_sum", "reduce_max", "reduce_min")
 
 @dataclass(frozen=True)
 class Step:
-    """One operation: the earlier operand values (counted from the end) and the axis."""
+    """An operation: the earlier operand values (counted from the end) and the axis."""
 
     name: str
     first: int

@@ -21,7 +21,7 @@ def saved(size):
 
 
 def bits(count):
-    """So many elements of `reserve_space`."""
+    """The number of elements of `reserve_space`."""
     return t(count, dtype=int32)
 
 

@@ -18,7 +18,7 @@ from oneflow.dialect.dtypes import (
 )
 from oneflow.testing.sample import Bad, Sample, t, v
 
-#: Where functions end, bend or overflow.
+#: Points where functions end, bend or overflow.
 EDGES = (nan, inf, -inf, 0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 3.0, -3.0, 20.5, -20.5, 100.0, -100.0, 1e4, -1e4)
 HALVES = (nan, inf, -inf, 0.5, 1.5, 2.5, -0.5, -1.5, -0.25, 0.75, -1e4, 8388609.0)
 BITS = (bool_, *INTEGERS)

@@ -7,7 +7,7 @@ from oneflow.testing.sample import NUMERIC, Bad, Sample, t
 PLAIN = {"output_size": [], "data_format": "channels_first"}
 TWICE = PLAIN | {"scale_factor": 2.0}
 CORNERS = {"align_corners": True}
-#: One dimension: larger and smaller sizes, one element, fractional factors, the unchanged size.
+#: A dimension: larger and smaller sizes, one element, fractional factors, the unchanged size.
 SIZES = [{"output_size": [out]} for out in (1, 2, 3, 5, 7)]
 FACTORS = [{"scale_factor": scale} for scale in (1.0, 2.0, 3.0, 0.5, 1.5, 1.3, 1.1, 0.7)]
 LINES = [(3, attrs) for attrs in (*SIZES, *FACTORS)] + [

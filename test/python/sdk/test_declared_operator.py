@@ -82,7 +82,7 @@ def test_programs_are_verified_by_the_declaration_and_inferred_by_the_library(li
     assert "(tensor<2x3xf32>) -> tensor<2x3xf32>" in capsys.readouterr().out
 
 
-def test_what_sysconfig_says_of_the_build(tmp_path, monkeypatch):
+def test_build_flags_of_sysconfig(tmp_path, monkeypatch):
     assert flow.sysconfig.with_mlir() and flow.sysconfig.with_mlir_cuda_codegen()
     assert not flow.sysconfig.with_rdma()
     assert flow.sysconfig.get_liboneflow_link_flags() == flow.sysconfig.get_link_flags()

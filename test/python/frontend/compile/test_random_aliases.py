@@ -47,7 +47,7 @@ def tensors(draw, place, arrays):
 
 
 def step(kind, a, b, number, x, given):
-    """One update, or one result."""
+    """An update, or a result."""
     if kind == "add":
         a.add_(x)
     elif kind == "mul":

@@ -1,4 +1,4 @@
-"""Which element type operands share: NumPy's rules for tensors, weak Python numbers, documented exceptions."""
+"""The element type that operands share: NumPy's rules for tensors, weak Python numbers, documented exceptions."""
 
 import itertools
 
@@ -11,7 +11,7 @@ import oneflow as flow
 from oneflow.dialect.dtypes import ALL, BY_NUMPY, COMPLEX, FLOAT8
 from oneflow.frontend.core.promotion import common_dtype
 
-#: Where NumPy makes float64 of integers and small floats (PyTorch keeps the float).
+#: Pairs of which NumPy makes float64 of integers and small floats (PyTorch keeps the float).
 EXCEPTIONS = {frozenset((flow.float16, flow.bfloat16)): flow.float32}
 
 
@@ -58,8 +58,9 @@ def test_numbers_are_weak(dtype, number):
     assert f"-> tensor<2x{want.mlir}>" in str(found)
 
 
-#: What `torch.promote_types` gives: a row for each type, with a column for each in the same order; `-` where PyTorch
-#: refuses. Abbreviated to a letter (b, u, i, f, B for bfloat16, c, and e4, e5 for floats of 8 bits) and the bits.
+#: The results of `torch.promote_types`: a row for each type, with a column for each in the same order; `-` where
+#: PyTorch refuses. Abbreviated to a letter (b, u, i, f, B for bfloat16, c, and e4, e5 for floats of 8 bits) and the
+#: bits.
 PYTORCH = """
     b   u8  u16 u32 u64 i8  i16 i32 i64 f16 B16 f32 f64 c64 c128 e4 e5
     b   u8  -   -   -   i8  i16 i32 i64 f16 B16 f32 f64 c64 c128 -  -
@@ -90,7 +91,7 @@ PROMOTED = {
 
 
 def test_types_promote_as_in_pytorch():
-    """Where PyTorch refuses unsigned integers of more than 8 bits, this project promotes as NumPy."""
+    """If PyTorch refuses unsigned integers of more than 8 bits, this project promotes as NumPy."""
     for (a, b), want in PROMOTED.items():
         if want is not None:
             assert common_dtype(a, b) == want, (a, b)

@@ -1,7 +1,8 @@
 """Whether results share memory with operands, as PyTorch documents: views, and functions of them.
 
 An update of the operand shows in results that share the operand's memory, and in no other; an update of such a result
-shows in the operand. This holds in eager mode and in compiled functions, for captured tensors and for local tensors.
+shows in the operand. Sharing holds in eager mode and in compiled functions, for captured tensors and for local
+tensors.
 """
 
 import numpy as np

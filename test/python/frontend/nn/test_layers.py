@@ -272,7 +272,7 @@ def test_scaled_dot_product_attention():
 @pytest.mark.parametrize("options", [{}, {"need_weights": False}, {"is_causal": True}], ids=str)
 @pytest.mark.parametrize("made", [{}, {"add_bias_kv": True, "add_zero_attn": True}], ids=str)
 def test_multihead_attention_of_sizes_of_a_run(made, options):
-    """One program for every batch and length; other tests compare eager results with NumPy and PyTorch."""
+    """The program serves every batch and length; other tests compare eager results with NumPy and PyTorch."""
     layer = nn.MultiheadAttention(6, 2, batch_first=True, **made)
 
     def function(x, padding):

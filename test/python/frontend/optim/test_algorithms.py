@@ -11,7 +11,7 @@ STEPS = 6
 
 
 class Reference:
-    """One optimizer in f64: `update(number of the step, parameter, gradient, state)` gives the new parameter."""
+    """An optimizer in f64: `update(number of the step, parameter, gradient, state)` gives the new parameter."""
 
     def __init__(self, update):
         self.update = update

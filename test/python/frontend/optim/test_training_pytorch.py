@@ -125,7 +125,7 @@ THEIRS = SimpleNamespace(**{n: getattr(torch.optim, n, LAMB) for n in flow.optim
 
 
 def steps(framework, model, optimizer):
-    """One step of training; returns the loss before the step."""
+    """Runs a step of training; returns the loss before the step."""
     nn = framework.nn
 
     def step(x, y):

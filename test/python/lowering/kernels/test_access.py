@@ -38,7 +38,7 @@ def test_the_text_has_the_value_of_the_expression(text, read):
 
 
 def test_names_of_dimensions_and_symbols(read):
-    """What has no name is 0."""
+    """A size without a name is 0."""
     assert affine_text(read("d0 floordiv 2 + s0"), {0: "i4"}, {0: "n"}) == "i4 // 2 + n"
     assert affine_text(read("d0 floordiv 2 + s0"), {}) == "0 // 2 + 0"
     with pytest.raises(Unsupported, match="d0 ceildiv 2"):
@@ -46,7 +46,7 @@ def test_names_of_dimensions_and_symbols(read):
 
 
 def test_renamed_positions(read):
-    """Both dimensions are renamed at once; equal positions are equal values."""
+    """The two dimensions are renamed at once; equal positions are equal values."""
     position = QuasiAffine(((0, 1), (1, 1)), expression=read("(d0 + d1 * 3) floordiv 2"))
     renamed = position.renamed([1, 0])
     assert renamed.terms == ((1, 1), (0, 1)) and renamed.text({0: "a", 1: "b"}) == "(b + a * 3) // 2"

@@ -53,7 +53,9 @@ def numbers():
 
 
 def wrong(name, x, got, want):
-    """Which results are off by more than the limit, and by more than 64 times the least number of the type."""
+    """The mask of results that are off by more than the limit, and by more than 64 times the least number of the
+    type.
+    """
     with np.errstate(all="ignore"):
         narrow = want.astype(np.float32)
         units = np.spacing(np.abs(narrow)).astype(np.float64)

@@ -120,7 +120,7 @@ def test_binary_functions(function, reference, limit, dtype):
         check_function(function, reference, limit, *pair)
 
 
-#: Where exp overflows, underflows to 0, and becomes denormal.
+#: Arguments where exp overflows, underflows to 0, and becomes denormal.
 EDGES_OF_EXP = {np.float32: (88.72, 88.73, -103.9, -87.4), np.float64: (709.78, 709.79, -745.1, -708.4)}
 
 

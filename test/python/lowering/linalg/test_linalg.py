@@ -53,7 +53,7 @@ def context():
 
 @pytest.fixture(scope="module")
 def compiled(context):
-    """One module for each operator with a function for each sample and type, compiled on first use."""
+    """A module for each operator with a function for each sample and type, compiled on first use."""
     done = {}
 
     def get(name, loosen):

@@ -11,5 +11,5 @@ REGISTERED = (ops, oneflow.passes.all)
 
 @pytest.fixture(scope="session")
 def context():
-    """One context for all programs."""
+    """The context for all programs."""
     return create_context()

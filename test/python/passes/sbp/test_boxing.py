@@ -118,6 +118,6 @@ def test_sums_over_two_axes_are_one_reduction():
 
 
 def test_bools_are_not_summed():
-    """There is no way to partial sums of bools."""
+    """No boxing leads to partial sums of bools."""
     with pytest.raises(BoxingError, match="no boxing leads from B to P"):
         Boxing((2,)).path((B,), (P,), (4,), 0)

@@ -47,7 +47,7 @@ def test_matching_collectives_are_accepted(context):
 
 
 def test_reordered_collectives_are_refused(context):
-    """Both errors name the waiting rank and the collective."""
+    """The two errors name the waiting rank and the collective."""
     with context:
         modules = swapped(context)
         with pytest.raises(PassError, match=r"collective 0: rank 0 issues oneflow.ccl_all_gather .* but rank 1"):

@@ -47,7 +47,7 @@ def can_call(name, a, b):
 
 
 def grow(draw, ops, values, mesh):
-    """One more operator on earlier values, or a cast."""
+    """A further operator on earlier values, or a cast."""
     kind = draw(st.sampled_from(["unary", "binary", "binary", "cast"]))
     a = draw(st.sampled_from(values))
     if kind == "cast":

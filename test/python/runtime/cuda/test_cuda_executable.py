@@ -225,7 +225,7 @@ def test_cached_memory_is_not_counted_as_allocated(cuda):
 
 
 def test_an_allocation_waits_for_frees_on_other_streams(tmp_path, monkeypatch):
-    """That of arrays and of the workspace."""
+    """The memory of arrays and of the workspace."""
     monkeypatch.setenv("ONEFLOW_CACHE_DIR", str(tmp_path))
     with host_cuda(limit=1 << 10):
         device = driver.device(0)

@@ -1,4 +1,4 @@
-"""Which constants of an ONNX model are parameters."""
+"""The constants of an ONNX model that become parameters."""
 
 import numpy as np
 import pytest

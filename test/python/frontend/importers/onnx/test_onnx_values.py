@@ -139,7 +139,9 @@ def test_loops_without_iterations_give_the_type_of_the_output():
 
 
 def counted_loop(trips, *, condition, collects):
-    """A loop that adds x to x. Its condition stays true: each iteration returns the condition, or a constant."""
+    """A loop that adds x to x. The condition of the loop stays true: each iteration returns the condition, or a
+    constant.
+    """
     ends = [helper.make_tensor_value_info(n, k, d) for n, k, d in (
         ("i", TensorProto.INT64, []), ("c", TensorProto.BOOL, []), ("a", TensorProto.FLOAT, [2]),
         ("go", TensorProto.BOOL, []), ("b", TensorProto.FLOAT, [2]), ("scan", TensorProto.FLOAT, [2]),

@@ -380,7 +380,7 @@ def test_deep_products_and_reductions_are_split_where_that_fills_the_device():
     assert most_reduction_parts(65536, 1024, True) > 32 and most_reduction_parts(64, 8192, True) == 1
     # A second launch takes as long as some more rows for each program.
     assert most_reduction_parts(528, 768, True) == 1 and most_reduction_parts(2048, 768, True) > 1
-    # Where windows overlap, an operand is read from memory once.
+    # If windows overlap, an operand is read from memory once.
     separate, shared = (Product(1, 64, 576, 401408, 2, False, False, (1, n)) for n in (1, 9))
     assert microseconds(ranked_configs(shared)[0], shared) < microseconds(ranked_configs(separate)[0], separate)
     assert (

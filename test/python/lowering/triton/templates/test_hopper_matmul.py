@@ -63,7 +63,7 @@ def lower(function, *shapes):
 
 @pytest.mark.parametrize(("arch", "count"), [("sm_80", MAX_CANDIDATES), ("sm_90", MAX_CANDIDATES + 1)])
 def test_candidates_are_distinct(arch, count):
-    """Where the form in Gluon is chosen, the plain form is a candidate."""
+    """If the form in Gluon is chosen, the plain form is a candidate."""
     plain = lowered.lower(TUNED)
     program = plain.on(arch)
     ((name, source),) = program.sources.items()
