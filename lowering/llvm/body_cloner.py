@@ -105,7 +105,7 @@ class BodyCloner:
         return load(self.lanes) if starts is None else self._load_from_two_starts(*starts, load)
 
     def _load_from_two_starts(
-        self, condition: LaneValue, one: LaneValue, other: LaneValue, load: Callable[[Lanes, LaneValue], LaneValue]
+        self, condition: LaneValue, first: LaneValue, second: LaneValue, load: Callable[[Lanes, LaneValue], LaneValue]
     ) -> LaneValue:
         """Loads from one of two starts per lane.
 
@@ -113,42 +113,47 @@ class BodyCloner:
         """
         w, masks = self.lanes.writer, self.lanes.type("i1")
         lanes = replace(self.lanes, preheader=None)
-
-        def both() -> LaneValue:
-            inverse = w.op(f"arith.xori {condition.name}, {w.constant('dense<true>', masks)} : {masks}")
-            loaded = []
-            for side, at in ((condition.name, one), (inverse, other)):
-                mask = side if lanes.mask is None else w.op(f"arith.andi {side}, {lanes.mask} : {masks}")
-                loaded.append(load(replace(lanes, mask=mask), at))
-            kind, names = lanes.type(loaded[0].element), ", ".join(v.name for v in loaded)
-            return LaneValue(
-                w.op(f"arith.select {condition.name}, {names} : {masks}, {kind}"), loaded[0].element, True
-            )
-
         all_first, any_first = (
             w.op(f"vector.reduction <{kind}>, {condition.name} : {masks} into i1") for kind in ("and", "or")
         )
-        return self._branch(
-            all_first, lambda: load(lanes, one), lambda: self._branch(any_first, both, lambda: load(lanes, other))
-        )
 
-    def _branch(self, condition: str, yes: Callable[[], LaneValue], no: Callable[[], LaneValue]) -> LaneValue:
+        def load_some() -> LaneValue:
+            return self._branch(
+                any_first,
+                lambda: self._load_both(lanes, condition, first, second, load),
+                lambda: load(lanes, second),
+            )
+
+        return self._branch(all_first, lambda: load(lanes, first), load_some)
+
+    def _load_both(
+        self, lanes: Lanes, condition: LaneValue, first: LaneValue, second: LaneValue,
+        load: Callable[[Lanes, LaneValue], LaneValue],
+    ) -> LaneValue:  # fmt: skip
+        """Loads from two starts under masks, and selects for each lane."""
+        w, masks = lanes.writer, lanes.type("i1")
+        inverse = w.op(f"arith.xori {condition.name}, {w.constant('dense<true>', masks)} : {masks}")
+        loaded = []
+        for side, start in ((condition.name, first), (inverse, second)):
+            mask = side if lanes.mask is None else w.op(f"arith.andi {side}, {lanes.mask} : {masks}")
+            loaded.append(load(replace(lanes, mask=mask), start))
+        kind, names = lanes.type(loaded[0].element), ", ".join(v.name for v in loaded)
+        name = w.op(f"arith.select {condition.name}, {names} : {masks}, {kind}")
+        return LaneValue(name, loaded[0].element, True)
+
+    def _branch(self, condition: str, then: Callable[[], LaneValue], otherwise: Callable[[], LaneValue]) -> LaneValue:
         """An `scf.if` that computes one of two values."""
         w = self.lanes.writer
-        with w.buffered() as first:
-            one = yes()
-        with w.buffered() as second:
-            other = no()
-        kind = self.lanes.type(one.element)
+        with w.buffered() as then_lines:
+            first = then()
+        with w.buffered() as other_lines:
+            second = otherwise()
+        kind = self.lanes.type(first.element)
         result = w.fresh()
-        w.lines += [
-            f"{result} = scf.if {condition} -> ({kind}) {{",
-            *first,
-            f"scf.yield {one.name} : {kind}",
-            "} else {",
-        ]
-        w.lines += [*second, f"scf.yield {other.name} : {kind}", "}"]
-        return LaneValue(result, one.element, True)
+        w.lines += [f"{result} = scf.if {condition} -> ({kind}) {{", *then_lines]
+        w.lines += [f"scf.yield {first.name} : {kind}", "} else {", *other_lines]
+        w.lines += [f"scf.yield {second.name} : {kind}", "}"]
+        return LaneValue(result, first.element, True)
 
 
 def constant_text(op: ir.Operation) -> str:

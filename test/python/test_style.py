@@ -122,6 +122,19 @@ def test_public_functions_are_documented():
     assert not bare, f"public names without a docstring: {bare}"
 
 
+def test_emitters_of_the_cpu_are_composed():
+    """A class of `lowering/llvm` derives from at most one other class of the folder."""
+    paths = [path for path in MODULES if name(path).startswith("lowering/llvm/")]
+    classes = [n for path in paths for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.ClassDef)]
+    bases = {c.name: [b.id for b in c.bases if isinstance(b, ast.Name)] for c in classes}
+
+    def depth(of):
+        return max((1 + depth(base) for base in bases[of] if base in bases), default=0)
+
+    deep = [c for c in bases if depth(c) > 1]
+    assert not deep, f"chains of classes: {deep}; give a class the other classes as fields"
+
+
 #: The folders of `lowering` that may name operators.
 NAMING = ("lowering/triton/fusion/", "lowering/triton/templates/")
 #: Names of operators that are names of functions of numbers, kinds of memory, or forms of control flow, as well.
