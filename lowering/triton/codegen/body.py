@@ -109,7 +109,7 @@ def needed_ops(
 def literal(attribute: ir.Attribute) -> str:
     """A number attribute as a Python literal; a float of 8 bits as its code."""
     if str(attribute.type) in FLOAT8:
-        return _code(attribute)
+        return _float8_code(attribute)
     if isinstance(attribute, ir.FloatAttr):
         return number_text(attribute.value)
     if isinstance(attribute, ir.BoolAttr):
@@ -122,7 +122,7 @@ def number_text(number: float) -> str:
     return repr(number) if math.isfinite(number) else f'float("{number}")'
 
 
-def _code(attribute: ir.FloatAttr) -> str:
+def _float8_code(attribute: ir.FloatAttr) -> str:
     """The code of a float of 8 bits as a signed integer."""
     number = np.array(attribute.value).astype(dtypes.BY_MLIR[str(attribute.type)].numpy)
     return str(int(number.view(np.int8)))

@@ -107,9 +107,9 @@ def ranked_configs(product: Product) -> list[Config]:
     """The configurations that fit a product, the best by the model first."""
     space = _search_space(product)
     smallest = min(c.rows for c in space), min(c.columns for c in space)
-    fitting = [c for c in space if c.rows <= max(_block(product.rows), smallest[0])
-               and c.columns <= max(_block(product.columns), smallest[1])]  # fmt: skip
-    sized = dict.fromkeys(replace(c, depth=min(c.depth, _block(product.depth))) for c in fitting)
+    fitting = [c for c in space if c.rows <= max(_covering_block(product.rows), smallest[0])
+               and c.columns <= max(_covering_block(product.columns), smallest[1])]  # fmt: skip
+    sized = dict.fromkeys(replace(c, depth=min(c.depth, _covering_block(product.depth))) for c in fitting)
     held = _in_shared_memory(sized, product)
     useful = [c for c in held if not c.persistent or _tile_count(c, product) > product.target.sms]
     return sorted(useful, key=lambda c: microseconds(c, product))
@@ -189,7 +189,7 @@ def _tile_count(config: Config, product: Product) -> int:
     return product.batch * -(-product.rows // config.rows) * -(-product.columns // config.columns)
 
 
-def _block(size: int) -> int:
+def _covering_block(size: int) -> int:
     """The smallest block that holds a size: a power of two, at least 16."""
     return max(16, 1 << (size - 1).bit_length())
 

@@ -58,11 +58,11 @@ def group_calls(module: ir.Module, entry: ir.Operation, functions: dict[str, ir.
 class _Grouping:
     """How calls of a kernel are merged.
 
-    `pieces` divides a number of calls into the numbers of calls of each launch. `emit` returns the source of the
-    kernel for a launch of a number of calls. A launch has at most `parameters` parameters.
+    `launch_sizes` divides a number of calls into the numbers of calls of each launch. `emit` returns the source of
+    the kernel for a launch of a number of calls. A launch has at most `parameters` parameters.
     """
 
-    pieces: Callable[[int], Sequence[int]]
+    launch_sizes: Callable[[int], Sequence[int]]
     emit: Callable[[int], Source]
     parameters: int
 
@@ -89,7 +89,7 @@ def _grouping_of(function: ir.Operation, source: Source,
 def _launches(calls: Sequence[ir.Operation], grouping: _Grouping) -> Iterator[Sequence[ir.Operation]]:
     """The calls of each launch, without launches of one call."""
     first = 0
-    for count in grouping.pieces(len(calls)):
+    for count in grouping.launch_sizes(len(calls)):
         if count > 1:
             yield calls[first : first + count]
         first += count
@@ -255,7 +255,7 @@ def grouped(source: Source, name: str, inputs: int, count: int) -> Source:
     body = loop.body if loop else source.without_descriptors
     single = Function(f"{identifier(source.name)}_one", ("tile", *selected), body, "tile")
     calls = _CallSelection(selected, [f"{n} = tl.multiple_of({n}, 16)" for n in pointers], single.name, count)
-    programs, block = source.grid.static or 0, _block(count)
+    programs, block = source.grid.static or 0, _calls_per_block(count)
     statements = [calls.persistent(loop)] if loop else calls.one_tile(programs, block)
     functions = [single] if loop else [single, _selector(selected, block)]
     parameters = tuple(Parameter(f"{n}_{call}", types[n]) for call, n in order)
@@ -286,13 +286,13 @@ class _CallSelection:
     def persistent(self, loop: TileLoop) -> TileLoop:
         """A loop in which programs take the tiles of all calls in turn; each call has the tiles of `loop`."""
         tiles = loop.end.static or 0
-        steps = self._tile("grouped_tile", tiles, list(_selects(self.names, self.count)))
+        steps = self._tile("grouped_tile", tiles, list(_selection_statements(self.names, self.count)))
         return replace(loop, variable="grouped_tile", end=TileCount.of(tiles * self.count), body=tuple(steps))
 
     def one_tile(self, tiles: int, block: int) -> list[str]:
         """Each tile of each call has a program, which selects among blocks of `block` calls."""
-        selection = _branches(
-            0, self.count, block, lambda first: _select_from_block(self.names, first, block, self.count)
+        selection = _binary_search(
+            0, self.count, block, lambda first: _block_selection(self.names, first, block, self.count)
         )
         return self._tile(PROGRAM_NUMBER, tiles, selection)
 
@@ -302,7 +302,7 @@ class _CallSelection:
         return [f"call_index = {number} // {tiles}", *selection, *self.hints, call]
 
 
-def _selects(names: Sequence[str], count: int) -> Iterator[str]:
+def _selection_statements(names: Sequence[str], count: int) -> Iterator[str]:
     """Statements that assign to `names` the arguments of call `call_index`, for the loop of a persistent kernel.
 
     Each `if` holds one assignment, which the compiler turns into selects.
@@ -312,7 +312,7 @@ def _selects(names: Sequence[str], count: int) -> Iterator[str]:
         yield from [f"if call_index >= {call}:", f"    {assignment}"] if call else [assignment]
 
 
-def _block(count: int) -> int:
+def _calls_per_block(count: int) -> int:
     """How many calls the function `select_call` selects from.
 
     Triton copies all live names at each `if`. The block size balances the names of all calls, at each `if` that
@@ -325,11 +325,11 @@ def _block(count: int) -> int:
 def _selector(names: Sequence[str], block: int) -> Function:
     """The function `select_call`, which returns the arguments of one call of a block."""
     parameters = ("call_index", *(f"{n}_{call}" for call in range(block) for n in names))
-    lines = _branches(0, block, 1, lambda call: [f"{n} = {n}_{call}" for n in names])
+    lines = _binary_search(0, block, 1, lambda call: [f"{n} = {n}_{call}" for n in names])
     return Function("select_call", parameters, (*lines, f"return {', '.join(names)}"))
 
 
-def _select_from_block(names: Sequence[str], first: int, block: int, count: int) -> list[str]:
+def _block_selection(names: Sequence[str], first: int, block: int, count: int) -> list[str]:
     """The statement that assigns to `names` the arguments of call `call_index`, in the block from `first` on.
 
     The last call fills the positions of a block that has fewer calls.
@@ -339,11 +339,11 @@ def _select_from_block(names: Sequence[str], first: int, block: int, count: int)
     return [f"{', '.join(names)} = select_call({within_block}, {', '.join(parameters)})"]
 
 
-def _branches(first: int, end: int, step: int, lines: Callable[[int], list[str]]) -> list[str]:
+def _binary_search(first: int, end: int, step: int, lines: Callable[[int], list[str]]) -> list[str]:
     """Binary search for `call_index` from `first` to `end`: `lines(n)` is for n <= call_index < n + step."""
     count: int = cdiv(end - first, step)
     if count == 1:
         return lines(first)
     middle = first + count // 2 * step
-    lower, upper = (nested(_branches(a, b, step, lines)) for a, b in ((first, middle), (middle, end)))
+    lower, upper = (nested(_binary_search(a, b, step, lines)) for a, b in ((first, middle), (middle, end)))
     return [f"if call_index < {middle}:", *lower, "else:", *upper]
