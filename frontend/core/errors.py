@@ -43,8 +43,11 @@ def located(place: SourceLocation | None) -> Iterator[None]:
         _IMPORTED.reset(token)
 
 
-class OneFlowError(ValueError):
-    """An error at a line of the user's program: what was expected, what was given, and a remedy."""
+class OneFlowError(ValueError, RuntimeError):
+    """An error at a line of the user's program: what was expected, what was given, and a remedy.
+
+    OneFlow and PyTorch raise RuntimeError, NumPy raises ValueError: programs that expect either catch the error.
+    """
 
     def __init__(self, text: str, location: SourceLocation | None = None) -> None:
         source = getline(location.file, location.line).strip() if location else ""

@@ -35,9 +35,9 @@ class Alias(Enum):
 
 
 _VIEWS = """
-    as_strided broadcast_tensors broadcast_to chunk diagonal dsplit expand expand_as hsplit imag meshgrid moveaxis
-    movedim narrow permute real select slice split squeeze swapaxes swapdims t tensor_split transpose unbind unsqueeze
-    view_as_complex view_as_real vsplit
+    as_strided broadcast_tensors broadcast_to chunk diagonal dsplit empty_strided expand expand_as hsplit imag
+    meshgrid moveaxis movedim narrow permute real select slice split squeeze swapaxes swapdims t tensor_split
+    transpose unbind unsqueeze view_as_complex view_as_real vsplit
 """.split()
 #: `getitem` copies where the index has positions or masks; dropout returns its operand where no element is dropped.
 _MAYBE = """

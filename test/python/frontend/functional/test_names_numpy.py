@@ -371,3 +371,9 @@ def test_printing_of_many_elements():
     assert repr(x) == "tensor([True], dtype=oneflow.bool)"
     assert repr(flow.ones(1, requires_grad=True)) == "tensor([1.], dtype=oneflow.float32, requires_grad=True)"
     assert "grad_fn=<" in repr(flow.ones(1, requires_grad=True) * 2)
+
+
+@pytest.mark.parametrize("kind", [ValueError, RuntimeError])
+def test_errors_are_caught_as_in_numpy_and_in_pytorch(kind):
+    with pytest.raises(kind, match="expected 3 elements"):
+        flow.cross(t(A), t(A), 0)
