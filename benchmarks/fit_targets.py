@@ -126,6 +126,8 @@ FITS: dict[str, tuple[Fit, ...]] = {
 class Cpu:
     """The processor of this machine."""
 
+    target: Any
+
     def __init__(self, rounds: int) -> None:
         self.rounds, self.target = rounds, replace(cpu_target(), fitted={})
 

@@ -1,6 +1,7 @@
 """Every sample of every operator: types, meaning, gradient, SBP, text, refusals."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from samples import BAD, SAMPLES, UNEDGED
@@ -12,7 +13,7 @@ from oneflow.dialect.record import REGISTRY, Absent
 from oneflow.testing import checks
 from oneflow.testing.gradients import check_gradient
 
-CASES = [pytest.param(s, d, id=f"{s}-{d}") for s in SAMPLES for d in s.dtypes]
+CASES: list[Any] = [pytest.param(s, d, id=f"{s}-{d}") for s in SAMPLES for d in s.dtypes]
 EDGED = [p for p in CASES if p.values[0].op not in UNEDGED and p.values[1] in (float32, float16)]
 WITH_FLOATS = [s for s in SAMPLES if s.gradient and any(d.is_inexact for d in s.dtypes)]
 DIFFERENTIABLE = [s for s in WITH_FLOATS if not isinstance(REGISTRY[s.op].grad, Absent)]

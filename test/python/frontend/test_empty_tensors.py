@@ -79,14 +79,14 @@ for _shape in ((0, 4), (4, 0), (0, 0)):
     row(f"stack {_shape}", lambda x, y: flow.stack([x, y]), [_shape, _shape], (2, *_shape))
     row(f"glu {_shape}", lambda x: F.glu(x, 0), [_shape], (_shape[0] // 2, _shape[1]))
     row(f"pad {_shape}", lambda x: F.pad(x, [1, 2]), [_shape], (_shape[0], _shape[1] + 3))
-for _shape in ((0, 4, 3), (2, 0, 3), (2, 4, 0), (0, 0, 3)):
-    _channels = (_shape[1],)
-    row(f"batch_norm {_shape}", lambda x, m, v, w, b: F.batch_norm(x, m, v, w, b), [_shape, *[_channels] * 4], _shape)
-    row(f"batch_norm in training {_shape}",
+for _image in ((0, 4, 3), (2, 0, 3), (2, 4, 0), (0, 0, 3)):
+    _channels = (_image[1],)
+    row(f"batch_norm {_image}", lambda x, m, v, w, b: F.batch_norm(x, m, v, w, b), [_image, *[_channels] * 4], _image)
+    row(f"batch_norm in training {_image}",
         lambda x, w, b: F.batch_norm(x, flow.zeros(x.shape[1]), flow.ones(x.shape[1]), w, b, True),
-        [_shape, _channels, _channels], _shape)  # fmt: skip
-    row(f"group_norm {_shape}", lambda x, w, b: F.group_norm(x, 2, w, b), [_shape, _channels, _channels], _shape)
-    row(f"instance_norm {_shape}", lambda x: F.instance_norm(x), [_shape], _shape)
+        [_image, _channels, _channels], _image)  # fmt: skip
+    row(f"group_norm {_image}", lambda x, w, b: F.group_norm(x, 2, w, b), [_image, _channels, _channels], _image)
+    row(f"instance_norm {_image}", lambda x: F.instance_norm(x), [_image], _image)
 row("pixel_shuffle of none", lambda x: F.pixel_shuffle(x, 2), [(0, 4, 3, 4)], (0, 1, 6, 8))
 row("pixel_shuffle of no channels", lambda x: F.pixel_shuffle(x, 2), [(2, 0, 3, 4)], (2, 0, 6, 8))
 row("pixel_unshuffle of no rows", lambda x: F.pixel_unshuffle(x, 2), [(2, 3, 0, 4)], (2, 12, 0, 2))

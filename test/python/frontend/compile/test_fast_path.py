@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import threading
+from typing import Any
 
 import numpy as np
 import pytest
@@ -203,7 +204,8 @@ def test_containers_and_their_leaves_are_told_apart():
 def test_tensors_take_a_fast_path_with_views_and_gradients():
     x, leaf = flow.tensor(X), flow.tensor(X, requires_grad=True)
     compiled = flow.compile(lambda x, y: x * y)
-    for y in (x, x[1:], leaf, leaf * 2, X):
+    operands: list[Any] = [x, x[1:], leaf, leaf * 2, X]
+    for y in operands:
         expected = x[: y.shape[0]].numpy() * (y if y is X else y.detach().numpy())
         for _ in range(2):
             result = compiled(x[: y.shape[0]] if y.shape[0] < 3 else x, y)

@@ -75,9 +75,9 @@ def test_asynchronous_device_errors_name_the_line(cuda):
     with pytest.raises(IndexError, match=r"got 5 \(found at ") as caught:
         found.numpy()
     at_line_of(caught, "found.numpy()")
-    with pytest.raises(RuntimeError, match="expected all tensors on one device") as caught:
+    with pytest.raises(RuntimeError, match="expected all tensors on one device") as refused:
         x + flow.tensor(X)
-    at_line_of(caught, "x + flow.tensor(X)")
+    at_line_of(refused, "x + flow.tensor(X)")
 
 
 def test_a_scalar_body():

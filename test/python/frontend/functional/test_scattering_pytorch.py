@@ -1,5 +1,7 @@
 """Functions that write at positions or read along diagonals and strides, against PyTorch: values and gradients."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -11,7 +13,7 @@ RNG = np.random.default_rng(3)
 X, SRC, CUBE = (RNG.normal(size=shape).astype(np.float32) for shape in ((4, 3), (2, 3), (3, 4, 5)))
 ONCE, TWICE = np.int64([[0, 2, 0], [1, 0, 3]]), np.int64([[0, 2, 0], [0, 2, 3]])
 #: A function of a framework and its tensors, and their values; integers are positions.
-CASES = {
+CASES: dict[str, Any] = {
     "scatter": (lambda f, x, i, s: f.scatter(x, 0, i, s), X, ONCE, SRC),
     "scatter of a number": (lambda _, x, i: x.scatter(0, i, 2.5), X, ONCE),
     "scatter_add": (lambda f, x, i, s: f.scatter_add(x, 0, i, s), X, TWICE, SRC),

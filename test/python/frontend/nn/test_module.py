@@ -2,6 +2,7 @@
 
 import copy
 import inspect
+from typing import Any
 
 import numpy as np
 import pytest
@@ -46,7 +47,7 @@ def test_shared_parameters_are_listed_once():
 
 
 def test_attributes():
-    net = Net()
+    net: Any = Net()
     net.first = nn.Identity()
     assert [n for n, _ in net.named_parameters()] == ["rest.2.weight"]
     net.scale = None

@@ -351,8 +351,8 @@ def test_state_that_was_replaced_is_what_a_compiled_step_updates(make, replace):
         w = flow.tensor(np.ones(3, np.float32), requires_grad=True)
         optimizer = make([w], lr=0.1)
         step = FORMS[form](w, optimizer)
-        xs = np.random.default_rng(1).uniform(-1, 1, (9, 3)).astype(np.float32)
-        xs = [flow.tensor(x) for x in xs]
+        rows = np.random.default_rng(1).uniform(-1, 1, (9, 3)).astype(np.float32)
+        xs = [flow.tensor(x) for x in rows]
         losses = [float(step(x)) for x in xs[:3]]
         state = optimizer.state_dict()
         held = {n: {k: t.numpy().copy() for k, t in kept.items()} for n, kept in state["state"].items()}

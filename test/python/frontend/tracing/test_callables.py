@@ -230,9 +230,9 @@ def test_specs_take_integers_of_every_kind() -> None:
     for shape in ((2.0,), (True,), (-1,), (1 << 63,), ("a",)):
         with pytest.raises(ValueError, match=r"expected sizes from 0 to 2\^63 - 1"):
             flow.TensorSpec(shape)
-    for shape in (3, "ab", None):
+    for no_shape in (3, "ab", None):
         with pytest.raises(ValueError, match="expected a shape such as"):
-            flow.TensorSpec(shape)
+            flow.TensorSpec(no_shape)
     for dtype in ("zz", None, "M8[s]", 3):
         with pytest.raises(TypeError, match="expected an element type, one of bool"):
             flow.TensorSpec((2,), dtype)

@@ -31,8 +31,8 @@ def edges(dtype):
     if dtype.is_integer:
         info = np.iinfo(dtype.numpy)
         small = [0, 1, 2, 3, 7, 8, 31, 33, 63, 64, 65, 100, -1, -2, -3, -8, -64, -100]
-        values = {info.min, info.min + 1, info.max, info.max - 1, *small}
-        return np.array(sorted(v for v in values if info.min <= v <= info.max), dtype.numpy)
+        edges = {info.min, info.min + 1, info.max, info.max - 1, *small}
+        return np.array(sorted(v for v in edges if info.min <= v <= info.max), dtype.numpy)
     values = [0.0, -0.0, 0.5, -0.5, 1.0, -1.0, 1.5, 2.5, -2.5, 3.7, -3.7, 20.0, -20.0, np.inf, -np.inf, np.nan]
     return np.array(values).astype(dtype.numpy)
 
@@ -116,8 +116,8 @@ def test_unary_scalars(kind, dtype):
 def test_integer_power(dtype):
     a, b = pairs(dtype)
     a, b = a[b >= 0], b[b >= 0]
-    want = [pow(int(x), int(y), 1 << dtype.bits) for x, y in zip(a, b, strict=True)]
-    want = np.array(want, np.uint64).astype(f"u{dtype.bits // 8}").view(dtype.numpy)
+    powers = [pow(int(x), int(y), 1 << dtype.bits) for x, y in zip(a, b, strict=True)]
+    want = np.array(powers, np.uint64).astype(f"u{dtype.bits // 8}").view(dtype.numpy)
     np.testing.assert_array_equal(run(lambda x, y: s.power(x, y), [a, b], dtype), want)
     for exponent in (0, 1, 5):
         want = np.array([pow(int(x), exponent, 1 << dtype.bits) for x in a], np.uint64)

@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -292,7 +293,7 @@ def test_exchange_with_pytorch_on_a_gpu():
         torch.testing.assert_close(got, torch.softmax(x @ w, 1), rtol=1e-2, atol=1e-3)
         x = x + 1.0
     half = x.bfloat16()
-    held = flow.from_numpy(half)
+    held: Any = flow.from_numpy(half)
     assert held.dtype == flow.bfloat16 and held.is_cuda and held.storage.address == half.data_ptr()
     side = torch.cuda.Stream()
     with torch.cuda.stream(side):

@@ -47,7 +47,7 @@ def stepping():
 
 def arrays():
     rng = np.random.default_rng(3)
-    made = [rng.standard_normal(s).astype(np.float32) for s in SHAPES]
+    made: list[np.ndarray] = [rng.standard_normal(s).astype(np.float32) for s in SHAPES]
     made[1] = rng.integers(0, 10, SHAPES[1])
     return made
 
