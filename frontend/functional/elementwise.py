@@ -21,6 +21,7 @@ from oneflow.frontend.functional.rules import (
     LOGIC,
     NUMBER,
     SAME,
+    accumulated,
     as_common,
     binary,
     cast,
@@ -413,11 +414,13 @@ def lerp(input: Any, end: Any, weight: Any) -> Tensor:
     return add(start, mul(by, sub(stop, start)))
 
 
+@accumulated
 def addcmul(x: Any, tensor1: Any, tensor2: Any, *, value: float = 1) -> Tensor:
     """x + value * tensor1 * tensor2."""
     return add(x, mul(mul(tensor1, tensor2), value))
 
 
+@accumulated
 def addcdiv(x: Any, tensor1: Any, tensor2: Any, *, value: float = 1) -> Tensor:
     """x + value * tensor1 / tensor2; floats."""
     operands = [as_tensor(v) for v in (x, tensor1, tensor2)]

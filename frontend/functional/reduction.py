@@ -279,10 +279,13 @@ def _running(op: str, doc: str) -> Callable[..., Tensor]:
     def function(x: Any, dim: int, *, dtype: DType | None = None) -> Tensor:
         x = as_tensor(x) if dtype is None else cast(x, dtype)
         at = sh.axis(x, dim, scalar=True)
-        return sh.on_vector(lambda y: dispatch(op, y, dim=at), x if x.dtype.is_inexact else cast(x, dtypes.int64))
+        wide = x if x.dtype.is_inexact else cast(x, dtypes.int64)
+        return cast(sh.on_vector(lambda y: dispatch(op, y, dim=at), wide), dtype or wide.dtype)
 
     return describe(
-        function, op, f"{doc} The result for integer and bool tensors is int64. `dtype` converts the elements before."
+        function,
+        op,
+        f"{doc} Integer and bool tensors give int64; `dtype` converts before, and is that of the result.",
     )
 
 

@@ -21,7 +21,7 @@ from oneflow.dialect.record import REGISTRY
 from oneflow.frontend.core.arrays import is_array
 from oneflow.frontend.core.dispatch import as_tensor, current_builder, dispatch
 from oneflow.frontend.core.errors import fail
-from oneflow.frontend.core.promotion import as_number, dtype_with_number, fitting, holds, is_number, result_dtype
+from oneflow.frontend.core.promotion import as_number, dtype_with_number, fitting, is_number, result_dtype
 from oneflow.frontend.core.settings import SCOPE, get_default_dtype
 from oneflow.frontend.core.tensor import Tensor
 
@@ -166,11 +166,11 @@ class BinaryRule:
 
     def _number(self, x: Tensor, number: Any, scalar: str, swap: bool) -> Tensor:
         dtype = self._dtype(dtype_with_number(x.desc.dtype, number))
-        if self.kind == COMPARE and not holds(dtype, number) and holds(dtypes.int64, number):
-            dtype = dtypes.int64
         number = fitting(number, dtype)
         x = cast(x, dtype)
-        is_attribute = dtype.kind != "bool" and not isinstance(number, complex)
+        # A number is compared, and divided by, as an element: 0.3 equals an element of f16 that was made of 0.3.
+        is_rounded = dtype.bits == 16 and (self.kind == COMPARE or scalar == "scalar_fmod")
+        is_attribute = dtype.kind != "bool" and not isinstance(number, complex) and not is_rounded
         if scalar and is_attribute and not (current_builder().eager and dtype.bits != 16):
             return dispatch(scalar, x, **scalar_operand(number, dtype))
         other = constant(number, dtype)
