@@ -157,7 +157,7 @@ def test_branches_and_loops():
 
 
 def test_branches_and_loops_of_tensors_are_operators():
-    """The same program serves every value of a condition; the size of the program is independent of the trip count."""
+    """The same program serves every value of a condition, and is as long for every trip count."""
 
     def graph(nodes, results, given=()):
         return model(nodes, given, results).graph

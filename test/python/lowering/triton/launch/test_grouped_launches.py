@@ -57,7 +57,7 @@ def test_updates_are_one_launch(count):
     ],
 )
 def test_larger_updates_are_grouped_in_smaller_numbers(kind, grids):
-    """Of 3 parameters each: 26 are as many as 80 parameters allow. Products of 9216 programs fill the device alone."""
+    """Of 3 parameters each, 26 are allowed by 80 parameters; products of 9216 programs fill the device alone."""
     program = lower(updates(30, kind=kind))
     assert {name: source.grid.static for name, source in program.sources.items()} == grids
 
