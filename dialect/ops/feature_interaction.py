@@ -21,7 +21,7 @@ from oneflow.dialect.tensor_desc import Dim, TensorDesc
 
 SPARSE = ("num_valid_sparse_feature", "sparse_feature", "sparse_indices")
 #: The features of one call: the decomposition has operations for each of them.
-MOST_FEATURES = 4096
+MAX_FEATURES = 4096
 
 
 def _check_features(op: Call) -> None:
@@ -37,8 +37,8 @@ def _check_features(op: Call) -> None:
         if not x.compatible(wanted):
             raise op.error(f"expected feature {number} of type {wanted}, got {x}")
     _check_sparse(op, first.shape[0], first.shape[2], first.dtype)
-    if op.pooling == "none" and _count(op) > MOST_FEATURES:
-        raise op.error(f"expected at most {MOST_FEATURES} features, got {_count(op)}; split axis 1 of the features")
+    if op.pooling == "none" and _count(op) > MAX_FEATURES:
+        raise op.error(f"expected at most {MAX_FEATURES} features, got {_count(op)}; split axis 1 of the features")
 
 
 def _check_sparse(op: Call, batch: Dim, size: Dim, dtype: dtypes.DType) -> None:
