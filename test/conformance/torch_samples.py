@@ -170,13 +170,13 @@ def compare(row: Row, op: Any, function: Callable[..., Any], sample: Any, compar
     arguments = pytree.tree_map(lambda x: x, (sample.input, tuple(sample.args), kwargs))
     wanted = outcome(op.op, arguments, torch.Tensor, torch.autograd.grad, torch.tensor)
     given = outcome(function, pytree.tree_map(converted, arguments), flow.Tensor, flow.autograd.grad, flow.tensor)
-    row.with_gradients += bool(wanted[1])
     found = differences(wanted, given, compared)
     if found and any(x.dtype in HALVES for x in wanted[0]):
         precise = outcome(op.op, pytree.tree_map(widened, arguments), torch.Tensor, torch.autograd.grad, torch.tensor)
         dtype = next(x.dtype for x in wanted[0] if x.dtype in HALVES)
         rounded = pytree.tree_map(lambda x: x.to(dtype) if x.dtype == torch.float64 else x, precise)
         found = differences(rounded, given, compared) and found
+    row.with_gradients += bool(wanted[1]) and not found
     return found
 
 
