@@ -13,7 +13,7 @@ import onnx
 from onnx import GraphProto, ModelProto, TensorProto
 
 #: The fewest bytes of a constant that the protobuf refers to.
-LEAST_BYTES = 4096
+MIN_BYTES = 4096
 #: The numbers of the fields that lead from a model to its constants, and of the bytes of a constant.
 _CONSTANTS = (
     ModelProto.DESCRIPTOR.fields_by_name["graph"].number,
@@ -63,7 +63,7 @@ def _reference(tensor: memoryview, base: int, location: str) -> bytes:
     """A constant that refers to its bytes in the file, or as it is where it is small or has packed elements."""
     fields = list(_fields(tensor))
     found = [field for field in fields if field.number == _BYTES and field.kind == _LENGTH]
-    if len(found) != 1 or found[0].end - found[0].value < LEAST_BYTES:
+    if len(found) != 1 or found[0].end - found[0].value < MIN_BYTES:
         return bytes(tensor)
     proto = TensorProto.FromString(b"".join(tensor[f.tag : f.end] for f in fields if f is not found[0]))
     if proto.external_data or proto.data_location or not _has_whole_bytes(proto.data_type):

@@ -7,11 +7,11 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import oneflow as flow
-from oneflow.frontend.importers.onnx.embedded import LEAST_BYTES, referring
+from oneflow.frontend.importers.onnx.embedded import MIN_BYTES, referring
 from oneflow.frontend.importers.onnx.reader import read_model
 
 RNG = np.random.default_rng(0)
-COUNT = LEAST_BYTES // 4 + 1
+COUNT = MIN_BYTES // 4 + 1
 
 
 def stored(folder, constants, change=lambda made: None):
@@ -61,13 +61,13 @@ def test_a_link_to_a_model_in_another_folder_is_read(tmp_path):
 
 
 def test_packed_elements_stay_in_the_protobuf(tmp_path):
-    packed = helper.make_tensor("packed", TensorProto.INT4, [2 * LEAST_BYTES], bytes(range(256)) * 16, raw=True)
+    packed = helper.make_tensor("packed", TensorProto.INT4, [2 * MIN_BYTES], bytes(range(256)) * 16, raw=True)
     path = stored(tmp_path, [packed])
     assert not referred(path)
-    assert read_model(path).graph.constants["packed"].shape == (2 * LEAST_BYTES,)
+    assert read_model(path).graph.constants["packed"].shape == (2 * MIN_BYTES,)
 
 
-@pytest.mark.parametrize("cut", [1, 2, 700, LEAST_BYTES, LEAST_BYTES + 60])
+@pytest.mark.parametrize("cut", [1, 2, 700, MIN_BYTES, MIN_BYTES + 60])
 def test_cut_files_are_refused(tmp_path, cut):
     path = stored(tmp_path, [np.zeros(COUNT, np.float32)])
     path.write_bytes(path.read_bytes()[:-cut])
