@@ -252,7 +252,7 @@ class _Reverse:
         for name, grad in named.items():
             for operand, part in _pairs(op, name, grad):
                 self._add_forced(op, operand, part)
-        if op.record.scalar is not None:
+        if op.record.scalar is not None or "barrier" in op.record.traits:
             self._mark_zero_path(op)
 
     def _add_forced(self, op: Call, operand: Value, grad: Any) -> None:

@@ -41,8 +41,9 @@ def inline_calls(function: ir.Operation, functions: Mapping[str, ir.Operation], 
     Raises:
         PassError: a function called has no body, several blocks, or calls itself.
     """
+    name = function.attributes["sym_name"].value
     for call in _calls(function, kept):
-        _expand(call, functions, kept, ())
+        _expand(call, functions, kept, (name,))
 
 
 def keep_entry(module: ir.Module, entry: str) -> None:

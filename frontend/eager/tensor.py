@@ -64,6 +64,8 @@ class Eager(EagerBuilder, dispatching.TensorBuilder):
             return
         if old.node is not None and not MODE.recording:
             new = views.with_gradient_of(old, new)
+        elif old.node is not None and not new.requires_grad:
+            new = views.with_zero_gradient_of(old, new)
         views.write(old, new, writer)
         tensor.handle = new
 

@@ -409,6 +409,13 @@ def with_gradient_of(old: Variable, new: Variable) -> Variable:
     return fresh
 
 
+def with_zero_gradient_of(old: Variable, new: Variable) -> Variable:
+    """The values of `new`, which depend on nothing, with a gradient of 0 by `old`: a recorded update by constants."""
+    fresh = Variable(old.builder, new.handle, new.desc)
+    record(old.builder.registry["depend"], {"in": new, "depend_tensor": old}, {}, [fresh])
+    return fresh
+
+
 def check_type(old: Variable, new: Variable, writer: str) -> None:
     """Refuses values of another type.
 

@@ -19,3 +19,15 @@ func.func @again(%x: tensor<4xf32>) -> tensor<4xf32> {
   %0 = call @again(%x) : (tensor<4xf32>) -> tensor<4xf32>
   return %0 : tensor<4xf32>
 }
+
+// -----
+
+func.func @between(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = call @inner(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  // expected-error @below {{cannot inline @between: it calls itself, by between -> between}}
+  %1 = call @between(%0) : (tensor<4xf32>) -> tensor<4xf32>
+  return %1 : tensor<4xf32>
+}
+func.func private @inner(%x: tensor<4xf32>) -> tensor<4xf32> {
+  return %x : tensor<4xf32>
+}

@@ -88,6 +88,18 @@ def test_gradients_of_copies():
     check_gradients(function, drawn(3), drawn(3))
 
 
+@pytest.mark.parametrize("update", [lambda y: y.fill_(3), lambda y: y.zero_(), lambda y: y.copy_(flow.ones(2))])
+def test_the_gradient_by_overwritten_values_is_zero(update):
+    """As in PyTorch, a tensor that constants overwrite requires grad still, also through its views."""
+    x = flow.tensor([1.0, -2.0], requires_grad=True)
+    y = x * 2
+    view = y.view(2, 1)
+    update(y)
+    assert y.requires_grad and view.requires_grad
+    ((y * y).sum() + view.sum()).backward()
+    assert x.grad.tolist() == [0, 0]
+
+
 def test_a_leaf_is_updated_within_no_grad():
     w = flow.tensor([1.0], requires_grad=True)
     with pytest.raises(RuntimeError, match=r"mul_ would update a leaf that requires grad.*no_grad"):
