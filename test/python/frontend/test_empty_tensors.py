@@ -38,8 +38,9 @@ for _count in (1, 2, 3):
     for _n, _c in ((0, 3), (2, 0)):
         for _pool in ("max_pool", "avg_pool"):
             _name = f"{_pool}{_count}d"
-            row(f"{_name} {_n} {_c}", partial(getattr(F, _name), kernel_size=2), [(_n, _c, *[4] * _count)],
-                (_n, _c, *[2] * _count))  # fmt: skip
+            if _c:  # images of no channels are refused
+                row(f"{_name} {_n} {_c}", partial(getattr(F, _name), kernel_size=2), [(_n, _c, *[4] * _count)],
+                    (_n, _c, *[2] * _count))  # fmt: skip
             _name = f"adaptive_{_name}"
             row(f"{_name} {_n} {_c}", partial(getattr(F, _name), output_size=3), [(_n, _c, *[4] * _count)],
                 (_n, _c, *[3] * _count))  # fmt: skip
