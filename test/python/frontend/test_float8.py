@@ -123,7 +123,9 @@ def test_types_do_not_promote(name):
     for function in (lambda: x + 1, lambda: x + x, lambda: flow.cat([x, x.float()]), lambda: -x, lambda: x.sort()):
         with pytest.raises(flow.OneFlowError, match=rf"f8E\w+|oneflow\.{name}"):
             function()
-    with pytest.raises(flow.OneFlowError, match=r"not promoted, got oneflow.float8_\w+ and oneflow.float32; convert one with x.to\("):
+    with pytest.raises(
+        flow.OneFlowError, match=r"not promoted, got oneflow.float8_\w+ and oneflow.float32; convert one with x.to\("
+    ):
         flow.add(x, x.float())
 
 
