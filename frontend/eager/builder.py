@@ -1,4 +1,4 @@
-"""The eager builder: every call runs at once.
+"""The eager builder: fast dispatch of calls to kernels that are cached by operator, attributes and operand types.
 
 An operator is compiled once for its attributes and operand types (`kernels.py`); its operands and results are
 recorded for gradients (`tape.py`), which the same builder computes. Operators on global tensors run on the ranks of

@@ -1,4 +1,4 @@
-"""Shape assertions: run-time checks of the requirements of types on dynamic sizes, with texts that name the sizes."""
+"""Shape assertions: the run-time checks of dynamic sizes, with texts that name the sizes (see `shape_guards`)."""
 
 from __future__ import annotations
 

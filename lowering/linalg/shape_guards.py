@@ -1,4 +1,4 @@
-"""Symbolic shape guards: what the rule of an operator's types requires of dynamic sizes.
+"""Symbolic shape guards, the first step of run-time checks: what a type rule requires of dynamic sizes.
 
 The rule is run on symbolic sizes. Each comparison of these is a guard, and the rule is run for both answers. Where
 one answer is always refused, the other is a requirement, which is checked at run time. So rules are written for

@@ -1,6 +1,6 @@
-"""Donation on the CPU: which results of an entry take the memory of donated arguments.
+"""Donation on the CPU and its alias analysis: which results of an entry take the memory of donated arguments.
 
-This is the alias analysis that makes an in-place update of an argument safe.
+The analysis makes an in-place update of an argument safe.
 
 A result can take the memory if nothing reads the argument once the result is being written. The kernel that writes
 the result may itself read the argument if it reads each element before it writes the same element.

@@ -1,4 +1,4 @@
-"""Register tiles: the rows and vectors of accumulators that the registers of a target hold."""
+"""Register tiles of matrix products: the rows and vectors of accumulators that the registers of a target hold."""
 
 from __future__ import annotations
 

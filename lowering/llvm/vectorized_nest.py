@@ -1,7 +1,7 @@
-"""Pointwise, reduction and row kernels as vector loops: outer loops, parallel steps, inner loop nests.
+"""Pointwise, reduction and row kernels as vectorized loops with masked tails.
 
-One step of the parallel range is one point of the outer loops, or a chunk of the last outer loop. `emit_kernels`
-tries three vectorizations in order: lanes along an inner loop, lanes along an outer loop, no lanes. Input is the
+A kernel has outer loops, parallel steps and inner loop nests. One step of the parallel range is one point of the
+outer loops, or a chunk of the last outer loop. `emit_kernels` tries three vectorizations in order: lanes along an inner loop, lanes along an outer loop, no lanes. Input is the
 structure of a kernel, output its functions as MLIR text.
 """
 

@@ -1,4 +1,8 @@
-"""The record of a CPU target: the properties of a processor for code generation and LLVM; and the table by name."""
+"""CPU targets: the facts of a processor, among them the vector width, and the table of targets.
+
+A row of `CPU_TARGETS` adds a CPU. `cpu_derivation` computes the parameters of kernels from the row. The order of the
+table matters: the target of this machine is the last one whose features the machine has.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The record of a GPU target: the facts of a GPU and the parameters that follow from the facts; and the table by
-architecture.
+"""GPU targets: the facts of a GPU, the parameters that follow from the facts, and the table of targets.
 
 A row of `GPU_TARGETS` adds a GPU. `gpu_derivation` computes the parameters of kernels and of the cost model from the
 row; `benchmarks/gpu_autotune.py` measures how far the choices of the model are from the fastest candidates.

@@ -1,4 +1,4 @@
-"""The cost of a choice of signatures on a machine: computation, transfers and memory."""
+"""The cost of a choice of signatures on a machine: computation, communication (transfers) and memory."""
 
 from __future__ import annotations
 

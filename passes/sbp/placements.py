@@ -1,4 +1,4 @@
-"""The placement of every value of a program on several placements.
+"""The placement of every value of a program on several placements: stages of pipeline parallelism are placements.
 
 Arguments are annotated with their placement, and `hierarchical_parallel_cast` with the attribute `placement` moves a
 tensor to other ranks. `assign_placements` infers the rest: an operator has the placement of its operands. A value

@@ -1,4 +1,4 @@
-"""DirectExecution execution of data-dependent plans: a plan that reads from the device runs each command at once."""
+"""Direct execution of data-dependent plans: a plan that reads from the device runs each command at once."""
 
 from __future__ import annotations
 

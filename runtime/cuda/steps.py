@@ -1,4 +1,4 @@
-"""Steps: the commands of a script prepared for the driver (kernels loaded, parameters in memory, addresses resolved).
+"""Steps: the commands of a script prepared for the driver, run one by one or replayed as CUDA graphs.
 
 `Steps` runs the commands one by one on a stream, or as CUDA graphs in which independent commands run concurrently.
 Graphs are built node by node, not by stream capture; `graph.captured_node` captures external kernels alone.

@@ -1,4 +1,4 @@
-"""Configurations of matrix products, and the cost model that predicts the time of each and ranks configurations.
+"""Configurations of matrix products, the choice of split-K, and the cost model that ranks configurations.
 
     ranked_configs(Product(1, 4096, 4096, 4096, 2, True))[0]   the best by the model; the rest follow in order
 

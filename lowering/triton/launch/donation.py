@@ -1,6 +1,6 @@
-"""Donation: an argument with `oneflow.donated = n` may be overwritten by result n.
+"""Donation and its alias analysis: an argument with `oneflow.donated = n` may be overwritten by result n.
 
-This is the alias analysis that makes an in-place update of an argument safe.
+The analysis makes an in-place update of an argument safe.
 
 The result takes the memory of the argument if no operation reads the argument once the result is being written. The
 kernel that writes the result may read the argument if the program that reads an element of the argument is the one

@@ -1,4 +1,4 @@
-"""Attention with online softmax: a forward kernel, and a backward kernel each for key and query gradients.
+"""Flash attention (online softmax): a forward kernel, and a backward kernel each for key and query gradients.
 
 The attention weights are never in memory. Scores are scaled by log2(e), so that an exponential is one `exp2`. A
 program has a block of queries (or keys) and loops over blocks of keys (or queries). With `causal` the loops leave

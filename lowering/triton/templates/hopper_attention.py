@@ -1,4 +1,4 @@
-"""Warp-specialized attention for Hopper, in Gluon: a producer warp loads by TMA, consumer warp groups multiply.
+"""Flash attention for Hopper, warp-specialized: a producer warp loads by TMA, consumer warp groups multiply.
 
 Each consumer warp group has 64 queries. It computes the scores of one key block while the weights of the key block
 before are multiplied by their values, so that tensor cores do not wait for exponentials. The kernel is persistent:

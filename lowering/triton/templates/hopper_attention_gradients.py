@@ -1,4 +1,4 @@
-"""Warp-specialized backward kernels of attention for Hopper: their configurations, and the calls that have them.
+"""Flash attention for Hopper, backward: warp-specialized kernels, their configurations, and the calls with these.
 
 A producer warp loads by TMA; each consumer warp group has 64 keys, or 64 queries.
 
