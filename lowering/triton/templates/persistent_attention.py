@@ -95,7 +95,7 @@ class PersistentAttention:
 
     @property
     def work_items(self) -> int:
-        """The work_items of work: tiles, or pairs of a heavy and a light tile where there are enough."""
+        """The units of work: tiles, or pairs of a heavy and a light tile where there are enough."""
         return -(-self.blocks // 2) * self.batch * self.heads if self.paired else self.tiles
 
     @property
