@@ -254,7 +254,7 @@ REFUSED: list[tuple[str, str, str]] = [
      "expected a function with a body to call, but @g is only declared"),
     (f"%e = tensor.extract %x[%c0] : {F}\n%b = arith.cmpf olt, %e, %z : f32\n"
      f"cf.cond_br %b, ^a, ^c\n^a:\nreturn %x : {F}\n^c:\n%r = arith.addf %x, %x : {F}", "",
-     "expected a function of one block, but @main has branches between blocks; run lift_descriptors-cf-to-scf first"),
+     "expected a function of one block, but @main has branches between blocks; run lift-cf-to-scf first"),
 ]  # fmt: skip
 
 
