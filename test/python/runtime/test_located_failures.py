@@ -83,7 +83,7 @@ def test_images_smaller_than_a_window(function: Callable[..., Any], spec: Any, a
     grown = ones(*(max(size, least) if i > 1 else size for i, size in enumerate(array.shape)))
     assert program(grown).size
     static = flow.TensorSpec(tuple(array.shape))
-    with pytest.raises(flow.TraceError, match=f"expected spatial sizes of at least {least}"):
+    with pytest.raises(flow.TraceError, match=f"expected (spatial sizes of at least {least}|images with elements)"):
         flow.trace(function, static)
 
 
