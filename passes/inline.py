@@ -96,7 +96,8 @@ def _expand(
 ) -> None:
     name = call.attributes["callee"].value
     if name in outer:
-        raise PassError(f"cannot inline @{name}: it calls itself, by {' -> '.join((*outer, name))}", call.location)
+        cycle = " -> ".join((*outer[outer.index(name) :], name))
+        raise PassError(f"cannot inline @{name}: it calls itself, by {cycle}", call.location)
     if name not in functions:
         raise PassError(f"cannot inline @{name}: there is no such function", call.location)
     block = body_of(functions[name])
