@@ -23,8 +23,8 @@ from typing import Any
 import cpu_kernels
 import numpy as np
 from alternating import ONE_THREAD, cells, measured, table
-from foundation import RESULTS, check, machine
-from results_page import with_part
+from foundation import check, machine
+from results_page import write_part
 
 import oneflow as flow
 
@@ -110,10 +110,7 @@ def main() -> None:
         return
     command = [sys.executable, __file__, "--here", "--level", options.level]
     part = subprocess.run(command, env=environment(options.level), check=True, stdout=-1, text=True).stdout
-    if options.print:
-        print(part)
-    else:
-        RESULTS.write_text(with_part(RESULTS.read_text(), part))
+    write_part(part, options.print)
 
 
 if __name__ == "__main__":

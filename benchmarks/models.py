@@ -24,8 +24,8 @@ from typing import Any
 import numpy as np
 import onnxruntime
 from alternating import ONE_THREAD, cells, measured, seconds, table
-from foundation import RESULTS, machine
-from results_page import with_part
+from foundation import machine
+from results_page import write_part
 
 import oneflow as flow
 from oneflow.frontend.importers.onnx.types import type_of_number
@@ -118,10 +118,7 @@ def main() -> int:
         command = [sys.executable, __file__, "--here", *map(str, arguments.paths), "--rounds", str(arguments.rounds)]
         environment = {**os.environ, **ONE_THREAD, "ONEFLOW_CACHE_DIR": cache}
         part = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout
-    if arguments.print:
-        print(part, end="")
-    else:
-        RESULTS.write_text(with_part(RESULTS.read_text(), part))
+    write_part(part, arguments.print)
     return 0
 
 

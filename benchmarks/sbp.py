@@ -16,11 +16,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from results_page import with_part
+from results_page import write_part
 
 import oneflow as flow
 import oneflow.passes.all
@@ -40,7 +39,6 @@ from oneflow.runtime.collectives import mpi
 from oneflow.testing.layouts import LAYOUTS, physical_bytes, planned_bytes
 from oneflow.tools.ranks import launcher
 
-RESULTS = Path(__file__).with_name("results.md")
 HEADING = "## SBP"
 STRATEGIES = {"greedy": "strategy=greedy", "auto": "strategy=auto latency=0 compute=1e9"}
 PASSES = ("oneflow-insert-boxing", "oneflow-join-boxing", "oneflow-to-physical")
@@ -242,10 +240,8 @@ def main() -> None:
         seconds = step_time(options.step)
         if mpi.world().rank == 0:
             print(seconds)
-    elif options.print:
-        print(section())
     else:
-        RESULTS.write_text(with_part(RESULTS.read_text(), section()))
+        write_part(section(), options.print)
 
 
 if __name__ == "__main__":

@@ -17,8 +17,8 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-from foundation import RESULTS, machine
-from results_page import with_part
+from foundation import machine
+from results_page import write_part
 
 PROGRAM = """
 func.func @main(%x: tensor<4x8xf32>, %w: tensor<8x2xf32>) -> tensor<4x2xf32> {
@@ -79,10 +79,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="run each process twice")
     options = parser.parse_args()
     part = section(1 if options.quick else 7)
-    if options.print:
-        print(part, end="")
-    else:
-        RESULTS.write_text(with_part(RESULTS.read_text(), part))
+    write_part(part, options.print)
 
 
 if __name__ == "__main__":

@@ -21,8 +21,8 @@ from typing import Any
 
 import torch
 from alternating import ONE_THREAD, cells, measured, seconds, table
-from foundation import RESULTS, machine
-from results_page import with_part
+from foundation import machine
+from results_page import write_part
 from torch_models import Tensors, define_torchvision
 
 import oneflow as flow
@@ -131,10 +131,7 @@ def main() -> None:
         print(json.dumps(measure_here(options.names[0], options.rounds)))
         return
     part = section(options.names or list(MODELS), options.rounds)
-    if options.print:
-        print(part, end="")
-    else:
-        RESULTS.write_text(with_part(RESULTS.read_text(), part))
+    write_part(part, options.print)
 
 
 if __name__ == "__main__":

@@ -22,9 +22,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from results_page import with_part
+from results_page import write_part
 
-RESULTS = Path(__file__).with_name("results.md")
 HEADING = "## Training steps"
 WAYS = ("ours", "eager", "torch.compile")
 ROUNDS, BLOCK = 15, 4
@@ -215,10 +214,7 @@ def main() -> None:
         print(json.dumps(peak_here(*options.peak)))
         return
     part = section()
-    if options.print:
-        print(part)
-    else:
-        RESULTS.write_text(with_part(RESULTS.read_text(), part))
+    write_part(part, options.print)
 
 
 if __name__ == "__main__":

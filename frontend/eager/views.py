@@ -404,15 +404,18 @@ def write(old: Variable, new: Value, writer: str) -> None:
 
 def with_gradient_of(old: Variable, new: Variable) -> Variable:
     """The values of `new` with a gradient that flows to `old`: an update that is not recorded."""
-    fresh = Variable(old.builder, new.handle, new.desc)
-    record(old.builder.registry["depend"], {"in": old, "depend_tensor": new}, {}, [fresh])
-    return fresh
+    return _depending(new, old, new)
 
 
 def with_zero_gradient_of(old: Variable, new: Variable) -> Variable:
     """The values of `new`, which depend on nothing, with a gradient of 0 by `old`: a recorded update by constants."""
-    fresh = Variable(old.builder, new.handle, new.desc)
-    record(old.builder.registry["depend"], {"in": new, "depend_tensor": old}, {}, [fresh])
+    return _depending(new, new, old)
+
+
+def _depending(new: Variable, source: Variable, other: Variable) -> Variable:
+    """The values of `new`, with a gradient that flows to `source` and is 0 by `other`."""
+    fresh = Variable(new.builder, new.handle, new.desc)
+    record(new.builder.registry["depend"], {"in": source, "depend_tensor": other}, {}, [fresh])
     return fresh
 
 
