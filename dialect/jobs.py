@@ -92,7 +92,11 @@ class _Job:
 
     def convert(self) -> None:
         """Replaces the operations that only jobs have."""
-        for op in _nested_operations(self.function)[1:]:
+        operations = _nested_operations(self.function)[1:]
+        if not operations or operations[-1].name != RETURN:
+            self.function.location.emit_error("expected oneflow.return at the end of the job")
+            return
+        for op in operations:
             try:
                 self._convert(op)
             except ValueError as error:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -195,20 +196,39 @@ def assign_offsets(buffers: Sequence[Buffer], disjoint: bool = False) -> int:
     for buffer in aliased:
         root = buffer.root
         root.last = max(root.last, buffer.last)
-    buckets: dict[int, set[LiveRange]] = {}
-    top = 0
+    placed, top = _PlacedBuffers(), 0
     fixed = [b for b in buffers if b.kind == "temporary" and b.bytes is not None and b.result is None]
     for buffer in sorted((b for b in fixed if b.aliases is None), key=lambda b: -(b.bytes or 0)):
-        lifetime = range(buffer.first // BUCKET, buffer.last // BUCKET + 1)
-        others = set[LiveRange]().union(*(buckets.get(bucket, ()) for bucket in lifetime))
-        buffer.offset = top if disjoint else _first_fit(buffer, sorted(others))
+        buffer.offset = top if disjoint else _first_fit(buffer, placed.during(buffer.first, buffer.last))
         end = _aligned(buffer.offset + (buffer.bytes or 0))
         top = max(top, end)
-        for bucket in lifetime:
-            buckets.setdefault(bucket, set()).add((buffer.offset, end, buffer.first, buffer.last))
+        placed.add((buffer.offset, end, buffer.first, buffer.last))
     for buffer in aliased:
         buffer.offset = buffer.root.offset
     return top
+
+
+class _PlacedBuffers:
+    """The memory of placed buffers by the bucket in which a buffer starts to live, and by all further buckets of its
+    lifetime, so that a query meets each buffer once.
+    """
+
+    def __init__(self) -> None:
+        self._started: dict[int, list[LiveRange]] = defaultdict(list)
+        self._continued: dict[int, list[LiveRange]] = defaultdict(list)
+
+    def add(self, placed: LiveRange) -> None:
+        """Adds a buffer."""
+        start, *further = range(placed[2] // BUCKET, placed[3] // BUCKET + 1)
+        self._started[start].append(placed)
+        for bucket in further:
+            self._continued[bucket].append(placed)
+
+    def during(self, first: int, last: int) -> list[LiveRange]:
+        """The buffers in the buckets of a lifetime, sorted by offset."""
+        buckets = range(first // BUCKET, last // BUCKET + 1)
+        started = (self._started.get(bucket, ()) for bucket in buckets)
+        return sorted(itertools.chain(self._continued.get(buckets.start, ()), *started))
 
 
 def plan_workspace(entry: ir.Operation, buffers: Sequence[Buffer], disjoint: bool = False) -> int:

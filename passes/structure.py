@@ -207,6 +207,25 @@ def operands_of(op: ir.Operation) -> list[ir.Value]:
     return [v for v in operands if v not in defined]
 
 
+def program_of(op: ir.Operation) -> ir.Operation:
+    """The outermost operation around an operation."""
+    while op.parent is not None:
+        op = op.parent.operation
+    return op
+
+
+def enclosing_function(op: ir.Operation) -> Function:
+    """The function that has an operation."""
+    while op.name != "func.func":
+        op = op.parent.operation
+    return Function(op)
+
+
+def qualified_callee(call: ir.Operation) -> str:
+    """The full name of the function that a call names, see `Function.name`."""
+    return enclosing_function(call).qualified(call.attributes["callee"].value)
+
+
 def _scope(op: ir.Operation) -> list[str]:
     """The enclosing modules of an operation except the outermost, outside first: their symbols, else positions."""
     module = op.parent

@@ -22,6 +22,8 @@ from oneflow.dialect.sbp import Factors
 from oneflow.dialect.shapes import expect_dim, expect_dtype, expect_rank
 from oneflow.dialect.tensor_desc import TensorDesc
 
+#: The most tensors that a list gives: each is a result of the operation.
+MAX_TENSORS = 1 << 16
 FILLED = (dtypes.int32, dtypes.int64, dtypes.float32, dtypes.float64)
 
 
@@ -105,7 +107,10 @@ def _shapes(op: Call) -> list[Sequence[int]]:
         shapes, kinds = list(op.out_shapes), list(op.out_dtypes)
     else:
         one = math.prod(op.out_shape)
-        shapes, kinds = [op.out_shape] * (total // one if one > 0 else 1), [op.out_dtype]
+        count = total // one if one > 0 else 1
+        if count > MAX_TENSORS:
+            raise op.error(f"expected at most {MAX_TENSORS} tensors of shape {list(op.out_shape)}, got {count}")
+        shapes, kinds = [op.out_shape] * count, [op.out_dtype]
     counts = [math.prod(shape) for shape in shapes]
     if not shapes or min(counts) < 0 or len(set(counts)) > 1 or sum(counts) != total:
         raise op.error(

@@ -64,7 +64,7 @@ class Eager(EagerBuilder, dispatching.TensorBuilder):
             return
         if old.node is not None and not MODE.recording:
             new = views.with_gradient_of(old, new)
-        elif old.node is not None and not new.requires_grad:
+        elif old.node is not None and not views.is_computed_from(new, old):
             new = views.with_zero_gradient_of(old, new)
         views.write(old, new, writer)
         tensor.handle = new

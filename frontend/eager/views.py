@@ -407,8 +407,13 @@ def with_gradient_of(old: Variable, new: Variable) -> Variable:
     return _depending(new, old, new)
 
 
+def is_computed_from(new: Variable, old: Variable) -> bool:
+    """Whether `new` is the result of a recorded call that reads `old`."""
+    return new.node is not None and any(source is old for source in new.node.sources())
+
+
 def with_zero_gradient_of(old: Variable, new: Variable) -> Variable:
-    """The values of `new`, which depend on nothing, with a gradient of 0 by `old`: a recorded update by constants."""
+    """The values of `new`, which do not depend on `old`, with a gradient of 0 by `old`: a recorded update."""
     return _depending(new, new, old)
 
 

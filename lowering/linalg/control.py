@@ -146,10 +146,16 @@ def bodies_in_order(module: ir.Module) -> list[str]:
     """The functions that are bodies, each after those that it runs.
 
     Raises:
-        PassError: a body runs itself.
+        PassError: a body runs itself, or a function that is run is no body.
     """
     functions, controls = functions_of(module), read_controls(module)
     order: dict[str, None] = {}
+
+    def check_body(name: str, declaration: ir.Operation) -> None:
+        if name not in functions or BODY not in functions[name].attributes:
+            raise PassError(
+                f"expected functions with the attribute {BODY} as bodies, got @{name}", declaration.location
+            )
 
     def visit(name: str, outer: tuple[str, ...]) -> None:
         if name in outer:
@@ -158,6 +164,7 @@ def bodies_in_order(module: ir.Module) -> list[str]:
         if name not in order:
             for callee in _callees(functions[name]):
                 for inner in controls[callee].functions if callee in controls else ():
+                    check_body(inner, functions[callee])
                     visit(inner, (*outer, name))
             order[name] = None
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from oneflow.dialect._mlir import ir, passmanager
 from oneflow.lowering.kernels.donated_arguments import updated_argument
 from oneflow.lowering.llvm.kernel import Kernel, compute_operations
-from oneflow.lowering.llvm.writer import Index, MemRef, Writer, view
+from oneflow.lowering.llvm.writer import Index, MemRef, Writer, reference, view
 from oneflow.passes.base import PassError
 from oneflow.passes.inline import functions_of, inline_calls
 from oneflow.passes.walk import gather, returned_values
@@ -51,7 +51,7 @@ def _launch_text(kernel: Kernel) -> str:
         f"bufferization.materialize_in_destination {r} in restrict writable {m.name} : ({v.type}, {m.type}) -> ()"
         for r, v, m in zip(returned, returned_values(kernel.block), targets, strict=True)
     ]
-    head = f"func.func private @{kernel.name}{LAUNCH}({kernel.signature()}) {{"
+    head = f"func.func private {reference(kernel.name + LAUNCH)}({kernel.signature()}) {{"
     return "\n".join([head, *writer.head, *writer.lines, *body, *stores, "return", "}"])
 
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from oneflow.dialect import dtypes
 from oneflow.dialect._mlir import ir
+from oneflow.lowering.llvm.writer import reference
 
 
 def _constant_array(attr: ir.Attribute, tensor_type: ir.Type) -> np.ndarray:
@@ -39,4 +40,4 @@ def constant_global(symbol: str, attr: ir.Attribute, tensor_type: ir.Type) -> tu
     data = _constant_array(attr, tensor_type).tobytes() or b"\0"
     kind = f"memref<{len(data)}xi8>"
     value = f'dense<"0x{data.hex().upper()}">' if len(data) > 1 else f"dense<{int.from_bytes(data, 'little')}>"
-    return f'memref.global "private" constant @{symbol} : {kind} = {value} {{alignment = 64 : i64}}', kind
+    return f'memref.global "private" constant {reference(symbol)} : {kind} = {value} {{alignment = 64 : i64}}', kind

@@ -13,7 +13,7 @@ from oneflow.dialect._mlir import ir
 from oneflow.lowering.buffers import scratch_offsets, static_bytes
 from oneflow.lowering.linalg.control import Control
 from oneflow.lowering.llvm.plan_symbols import ADDRESS, copy_text, plan_symbol
-from oneflow.lowering.llvm.writer import Writer
+from oneflow.lowering.llvm.writer import Writer, reference
 
 
 def callee_of(op: ir.Operation) -> str:
@@ -102,7 +102,7 @@ class ControlWriter:
         names = [*arguments, *outputs, self.workspace, self.external]
         types = ", ".join([ADDRESS] * len(names))
         callee = plan_symbol(self.control.functions[number])
-        self.writer.line(f"func.call @{callee}({', '.join(names)}) : ({types}) -> ()")
+        self.writer.line(f"func.call {reference(callee)}({', '.join(names)}) : ({types}) -> ()")
         self.stop_if_failed()
 
     def _keep_states(self, states: Sequence[str], at: str) -> None:

@@ -13,6 +13,7 @@ from typing import ClassVar
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.record import Registry
 from oneflow.lowering.llvm.plan_symbols import plan_symbol
+from oneflow.lowering.llvm.writer import reference
 from oneflow.passes.base import Pass
 from oneflow.passes.registry import register_pass
 from oneflow.passes.walk import gather
@@ -49,7 +50,7 @@ class DefineLaunches(Pass):
             if "oneflow.entry" in op.attributes:
                 kinds = ", ".join(_parameters(op))
                 name = ir.StringAttr(op.attributes["sym_name"]).value
-                _add(module, f"llvm.func @{name}({kinds})", _entry(op))
+                _add(module, f"llvm.func {reference(name)}({kinds})", _entry(op))
 
 
 #: LLVM attributes of a plan. A plan only makes calls, so optimising it costs compile time and gains nothing.
@@ -76,8 +77,13 @@ def _define(module: ir.Module, op: ir.Operation) -> None:
     types = _parameters(op)
     op.erase()
     kinds = ", ".join([*types, "i64"])
-    declared = f"llvm.func @{kernel}({kinds})\nllvm.func @oneflow_rt_parallel_for(!llvm.ptr, !llvm.ptr, i64, i64)"
-    _add(module, declared, _launch(name, types, grain), _thunk(name, kernel, types[:-1]))
+    pool = "llvm.func @oneflow_rt_parallel_for(!llvm.ptr, !llvm.ptr, i64, i64)"
+    _add(
+        module,
+        f"llvm.func {reference(kernel)}({kinds})\n{pool}",
+        _launch(name, types, grain),
+        _thunk(name, kernel, types[:-1]),
+    )
 
 
 def _add(module: ir.Module, declared: str, *texts: str) -> None:
@@ -96,14 +102,14 @@ def _launch(name: str, types: Sequence[str], grain: int) -> str:
     """The launch: stores the arguments and calls the thread pool."""
     parameters = ", ".join(f"%a{i}: {t}" for i, t in enumerate(types))
     lines = [
-        f"llvm.func internal @{name}({parameters}) {{",
+        f"llvm.func internal {reference(name)}({parameters}) {{",
         f"%n = llvm.mlir.constant({max(len(types), 1)} : i64) : i64",
         "%array = llvm.alloca %n x i64 : (i64) -> !llvm.ptr",
     ]
     for i, t in enumerate(types[:-1]):
         lines += [_slot("%array", i), f"llvm.store %a{i}, %at{i} : {t}, !llvm.ptr"]
     lines += [
-        f"%body = llvm.mlir.addressof @{name}_thunk : !llvm.ptr",
+        f"%body = llvm.mlir.addressof {reference(name + '_thunk')} : !llvm.ptr",
         f"%grain = llvm.mlir.constant({grain} : i64) : i64",
         f"llvm.call @oneflow_rt_parallel_for(%body, %array, %a{len(types) - 1}, %grain) : "
         "(!llvm.ptr, !llvm.ptr, i64, i64) -> ()",
@@ -113,11 +119,11 @@ def _launch(name: str, types: Sequence[str], grain: int) -> str:
 
 def _thunk(name: str, kernel: str, types: Sequence[str]) -> str:
     """The thunk: loads the arguments and runs steps `lo` to `hi` of the kernel."""
-    lines = [f"llvm.func internal @{name}_thunk(%array: !llvm.ptr, %lo: i64, %hi: i64) {{"]
+    lines = [f"llvm.func internal {reference(name + '_thunk')}(%array: !llvm.ptr, %lo: i64, %hi: i64) {{"]
     for i, t in enumerate(types):
         lines += [_slot("%array", i), f"%a{i} = llvm.load %at{i} : !llvm.ptr -> {t}"]
     names = ", ".join([*(f"%a{i}" for i in range(len(types))), "%lo", "%hi"])
-    lines.append(f"llvm.call @{kernel}({names}) : ({', '.join([*types, 'i64', 'i64'])}) -> ()")
+    lines.append(f"llvm.call {reference(kernel)}({names}) : ({', '.join([*types, 'i64', 'i64'])}) -> ()")
     return "\n".join([*lines, "llvm.return", "}"])
 
 
@@ -126,10 +132,10 @@ def _entry(op: ir.Operation) -> str:
     name = ir.StringAttr(op.attributes["sym_name"]).value
     types = _parameters(op)[:-2]
     symbol = entry_symbol(name.removeprefix(plan_symbol("")))
-    lines = [f"llvm.func @{symbol}(%io: !llvm.ptr, %workspace: !llvm.ptr) {{"]
+    lines = [f"llvm.func {reference(symbol)}(%io: !llvm.ptr, %workspace: !llvm.ptr) {{"]
     for i, t in enumerate(types):
         lines += [_slot("%io", i), f"%a{i} = llvm.load %at{i} : !llvm.ptr -> {t}"]
     names = ", ".join([*(f"%a{i}" for i in range(len(types))), "%workspace", "%io"])
     kinds = ", ".join([*types, "!llvm.ptr", "!llvm.ptr"])
-    lines += [f"llvm.call @{name}({names}) : ({kinds}) -> ()", "llvm.return", "}"]
+    lines += [f"llvm.call {reference(name)}({names}) : ({kinds}) -> ()", "llvm.return", "}"]
     return "\n".join(lines)

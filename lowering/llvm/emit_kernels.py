@@ -33,6 +33,7 @@ from oneflow.lowering.llvm.vectorized_nest import (
     emit_scalars,
     emit_short_rows,
 )
+from oneflow.lowering.llvm.writer import reference
 from oneflow.passes.base import Pass
 from oneflow.passes.inline import functions_of
 from oneflow.passes.registry import register_pass
@@ -77,7 +78,7 @@ class EmitKernels(Pass):
         plans, bodies = _plans(module, entries, called)
         attributes = plans[0].module_attributes() if plans else {}
         bufferized = bufferize(unsupported, KERNEL_RUNTIME) if unsupported else None
-        declared = [f"func.func private @{k.name}_launch({k.types()})" for k in unsupported]
+        declared = [f"func.func private {reference(k.name + '_launch')}({k.types()})" for k in unsupported]
         emitted = [text for text in texts if text is not None]
         declared += [plan_declaration(f"{k.name}_launch", k.types()) for k in kernels]
         emitted_module = ir.Module.parse(

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from oneflow.dialect import dtypes
 from oneflow.dialect._mlir import func, ir
 from oneflow.lowering.llvm.arithmetic import Math
+from oneflow.lowering.llvm.writer import reference
 
 FLOAT_NAMES = frozenset(d.mlir for d in dtypes.DTYPES if d.is_float)
 
@@ -44,6 +45,6 @@ def _function_text(op: ir.Operation, function: Callable[..., str], name: str) ->
     names = ["%x", "%y", "%z"][: len(op.operands)]
     result = function(m, *names)
     parameters = ", ".join(f"{n}: {m.type()}" for n in names)
-    head = f"func.func private @{name}({parameters}) -> {kind} attributes {{"
+    head = f"func.func private {reference(name)}({parameters}) -> {kind} attributes {{"
     options = 'llvm.linkage = #llvm.linkage<internal>, passthrough = ["alwaysinline"]} {'
     return "\n".join([head + options, m.writer.text(), f"return {result} : {kind}", "}"])

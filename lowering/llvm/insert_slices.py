@@ -18,7 +18,7 @@ from oneflow.lowering.llvm.contiguous_runs import Cursor, RunWriter
 from oneflow.lowering.llvm.kernel import Kernel, Tensor
 from oneflow.lowering.llvm.lanes import Lanes
 from oneflow.lowering.llvm.parallel_range import function_text, launch_text, steps_of
-from oneflow.lowering.llvm.writer import Index, Writer, memory_type, view
+from oneflow.lowering.llvm.writer import Index, Writer, memory_type, reference, view
 from oneflow.passes.walk import returned_values
 
 #: The most tensors that are interleaved in registers.
@@ -60,7 +60,7 @@ def _launch_steps(kernel: Kernel, steps: list[str], root: Tensor | None = None) 
     The first step is skipped at run time where the destination has the memory of `root`, which the step would copy.
     """
     calls = [
-        f"func.call @{kernel.name}_{n}_launch({', '.join(kernel.names)}) : ({kernel.types()}) -> ()"
+        f"func.call {reference(kernel.name + f'_{n}_launch')}({', '.join(kernel.names)}) : ({kernel.types()}) -> ()"
         for n, text in enumerate(steps) if text
     ]  # fmt: skip
     if steps[0] and root is not None:
@@ -73,7 +73,7 @@ def _launch_steps(kernel: Kernel, steps: list[str], root: Tensor | None = None) 
                 f"scf.if %distinct {{ {calls[0]} }}",
             ]
         )  # fmt: skip
-    head = f"func.func private @{kernel.name}_launch({kernel.signature()}) {{"
+    head = f"func.func private {reference(kernel.name + '_launch')}({kernel.signature()}) {{"
     return "\n".join([*filter(None, steps), head, *calls, "return", "}"])
 
 

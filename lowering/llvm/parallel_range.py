@@ -16,7 +16,7 @@ from oneflow.lowering.kernels.nodes import Node
 from oneflow.lowering.llvm.iteration_space import IterationSpace
 from oneflow.lowering.llvm.kernel import Kernel
 from oneflow.lowering.llvm.loop_nest import LoopNest
-from oneflow.lowering.llvm.writer import Index, Writer
+from oneflow.lowering.llvm.writer import Index, Writer, reference
 
 #: The cost of an operation in element operations, by dialect; other operations cost 1.
 OPERATION_COST = {"math": 12, "func": 4}
@@ -65,7 +65,7 @@ def delinearize(writer: Writer, number: str, sizes: Sequence[Index]) -> list[Ind
 def function_text(kernel: Kernel, lines: Iterable[str]) -> str:
     """The function of a kernel over the steps from `%lo` to `%hi`."""
     head = (
-        f"func.func private @{kernel.name}({kernel.signature(('%lo', '%hi'))}) "
+        f"func.func private {reference(kernel.name)}({kernel.signature(('%lo', '%hi'))}) "
         "attributes {llvm.linkage = #llvm.linkage<internal>} {"
     )
     return "\n".join([head, *lines, "return", "}"])
@@ -79,16 +79,16 @@ def launch_text(kernel: Kernel, writer: Writer, count: Index, work: int) -> str:
     """
     enough = kernel.target.kernels.loops.parallel_operations
     arguments = ", ".join([*kernel.names, writer.index(0), writer.index(count)])
-    serial = f"func.call @{kernel.name}({arguments}) : ({kernel.types(2)}) -> ()"
-    head = f"func.func private @{kernel.name}_launch({kernel.signature()}) {{"
+    serial = f"func.call {reference(kernel.name)}({arguments}) : ({kernel.types(2)}) -> ()"
+    head = f"func.func private {reference(kernel.name + '_launch')}({kernel.signature()}) {{"
     if isinstance(count, int) and (count == 1 or count * work < enough):
         return "\n".join([head, writer.text(), serial, "return", "}"])
     arguments = ", ".join([*kernel.names, writer.index(count)])
-    call = f"func.call @{kernel.name}_parallel({arguments}) : ({kernel.types(1)}) -> ()"
+    call = f"func.call {reference(kernel.name + '_parallel')}({arguments}) : ({kernel.types(1)}) -> ()"
     grain = max(1, enough // max(work, 1) // 2)
     declared = (
-        f"func.func private @{kernel.name}_parallel({kernel.types(1)}) "
-        f"attributes {{oneflow.launch = @{kernel.name}, oneflow.grain = {grain} : i64}}"
+        f"func.func private {reference(kernel.name + '_parallel')}({kernel.types(1)}) "
+        f"attributes {{oneflow.launch = {reference(kernel.name)}, oneflow.grain = {grain} : i64}}"
     )
     return "\n".join([declared, head, writer.text(), call, "return", "}"])
 

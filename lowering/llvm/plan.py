@@ -23,7 +23,7 @@ from oneflow.lowering.llvm.plan_memory import PlanMemory, argument_name
 from oneflow.lowering.llvm.plan_results import GivenResults, PlanResults, ReturnedResults
 from oneflow.lowering.llvm.plan_symbols import ADDRESS, plan_symbol
 from oneflow.lowering.llvm.tensor_views import TensorView, view_shape
-from oneflow.lowering.llvm.writer import Index, Writer, memory_type
+from oneflow.lowering.llvm.writer import Index, Writer, memory_type, reference
 from oneflow.passes.walk import returned_values
 
 
@@ -110,7 +110,7 @@ class Plan:
             self.results.finish(number, value, self.values[value], self.memory)
         memory = [(name, ADDRESS) for name in (*self.results.parameters, "%workspace", "%io")]
         parameters = ", ".join(f"{n}: {t}" for n, t in [*self.parameters, *memory])
-        head = f"func.func @{plan_symbol(self.name)}({parameters}) attributes {{{self.kind}}} {{"
+        head = f"func.func {reference(plan_symbol(self.name))}({parameters}) attributes {{{self.kind}}} {{"
         tail = ["cf.br ^end", "^end:", "return", "}"]
         return "\n".join([*self.globals, head, *self.writer.head, *self.writer.lines, *tail])
 
@@ -201,10 +201,10 @@ class Plan:
     def _constant(self, op: ir.Operation) -> None:
         """The address of a constant tensor."""
         result, writer = op.results[0], self.writer
-        buffer, symbol = self.liveness.buffer_of[result], f"{self.name}_constant_{len(self.globals)}"
+        buffer, symbol = self.liveness.buffer_of[result], f"oneflow_constant_{len(self.globals)}_{self.name}"
         text, kind = constant_global(symbol, op.attributes["value"], result.type)
         self.globals.append(text)
-        memory = writer.op(f"memref.get_global @{symbol} : {kind}")
+        memory = writer.op(f"memref.get_global {reference(symbol)} : {kind}")
         integer = integer_address(writer, memory, kind)
         self.memory.addresses[buffer.number] = writer.op(f"llvm.inttoptr {integer} : i64 to {ADDRESS}")
         self.values[result] = TensorView(buffer, tuple(result.type.shape), str(result.type.element_type))
@@ -238,8 +238,9 @@ class Plan:
         """A call of a run-time check. After a wrong size the run ends before anything reads beyond a buffer."""
         names = ", ".join(self.scalars[v].name for v in op.operands)
         types = f"({', '.join(str(v.type) for v in op.operands)}) -> "
+        call = f"func.call {reference(callee)}({names}) : {types}"
         if not len(op.results):
-            self.writer.line(f"func.call @{callee}({names}) : {types}()")
+            self.writer.line(f"{call}()")
             return
         kind = str(op.results[0].type)
-        self.scalars[op.results[0]] = LaneValue(self.writer.op(f"func.call @{callee}({names}) : {types}{kind}"), kind)
+        self.scalars[op.results[0]] = LaneValue(self.writer.op(f"{call}{kind}"), kind)

@@ -18,7 +18,7 @@ from oneflow.lowering.llvm.plan_memory import PlanMemory
 from oneflow.lowering.llvm.plan_results import io_slot
 from oneflow.lowering.llvm.plan_symbols import ADDRESS, PLAN_SUFFIX
 from oneflow.lowering.llvm.tensor_views import TensorView
-from oneflow.lowering.llvm.writer import POINTER, Index, Writer
+from oneflow.lowering.llvm.writer import POINTER, Index, Writer, reference
 
 
 @dataclass
@@ -41,7 +41,8 @@ class PlanCalls:
     def launch(self, callee: str, arguments: Sequence[str]) -> None:
         """Launches a kernel."""
         types = self.functions.kernels[callee].types().replace(POINTER, ADDRESS)
-        self.writer.line(f"func.call @{callee}_launch{PLAN_SUFFIX}({', '.join(arguments)}) : ({types}) -> ()")
+        symbol = reference(f"{callee}_launch{PLAN_SUFFIX}")
+        self.writer.line(f"func.call {symbol}({', '.join(arguments)}) : ({types}) -> ()")
         self.may_have_failed |= callee in self.functions.checking
 
     def tensor_arguments(self, value: ir.Value, view: TensorView) -> list[str]:

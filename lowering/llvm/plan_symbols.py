@@ -6,7 +6,7 @@ which `define_launches` resolves.
 
 from __future__ import annotations
 
-from oneflow.lowering.llvm.writer import POINTER
+from oneflow.lowering.llvm.writer import POINTER, reference
 
 #: The type of addresses in a plan. It is LLVM's, so that a plan of many launches needs little further lowering.
 ADDRESS = "!llvm.ptr"
@@ -24,8 +24,8 @@ def plan_symbol(name: str) -> str:
 def plan_declaration(name: str, parameters: str, result: str = "") -> str:
     """The declaration of a function for calls in a plan."""
     returned = f" -> {result}" if result else ""
-    text = f"func.func private @{name}{PLAN_SUFFIX}({parameters}){returned}".replace(POINTER, ADDRESS)
-    return f"{text} attributes {{oneflow.planned = @{name}}}"
+    text = f"func.func private {reference(name + PLAN_SUFFIX)}({parameters}){returned}".replace(POINTER, ADDRESS)
+    return f"{text} attributes {{oneflow.planned = {reference(name)}}}"
 
 
 def copy_text(target: str, source: str, size: str) -> str:

@@ -5,6 +5,7 @@ The emitters write text, since the text reads like the program that it makes, an
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -14,6 +15,12 @@ Index = int | str
 
 #: The type of memory arguments of kernels: bytes.
 POINTER = "memref<1xi8>"
+
+
+def reference(symbol: str) -> str:
+    """A symbol in MLIR text; a symbol may have any characters."""
+    escaped = re.sub(r'["\\\x00-\x1f\x7f]', lambda match: f"\\{ord(match[0]):02X}", symbol)
+    return f'@"{escaped}"'
 
 
 @dataclass

@@ -24,7 +24,7 @@ from oneflow.passes.sbp.candidates import can_split
 from oneflow.passes.sbp.cost import Choice, Costs, moves
 from oneflow.passes.sbp.graph import Graph, GraphReader, Node, Tensor, operations_in, width_of
 from oneflow.passes.sbp.submeshes import WHOLE, write_placement
-from oneflow.passes.structure import Function, Structure
+from oneflow.passes.structure import Function, Structure, enclosing_function
 
 Solve = Callable[[Function], tuple[Graph, Choice]]
 Write = Callable[[Function, Graph, Choice], None]
@@ -287,7 +287,7 @@ class Bodies:
 
     def _write_body(self, node: Node, symbol: str, arguments: Sequence[NdSbp], given: Sequence[NdSbp]) -> str:
         """The copy of a body that takes arguments and gives results in these layouts."""
-        key = (_function_of(node).qualified(symbol), tuple(arguments), tuple(given))
+        key = (enclosing_function(node.op).qualified(symbol), tuple(arguments), tuple(given))
         if key not in self._written:
             function = self._copy(node, symbol, arguments)
             self._annotate(function, notes.RESULTS, len(function.results), given)
@@ -297,7 +297,7 @@ class Bodies:
 
     def _copy(self, node: Node, symbol: str, arguments: Sequence[NdSbp]) -> Function:
         """A copy of a body next to it, on this placement, with arguments in these layouts."""
-        original = self.structure.functions[_function_of(node).qualified(symbol)].op
+        original = self.structure.functions[enclosing_function(node.op).qualified(symbol)].op
         taken = {o.attributes["sym_name"].value for o in original.block.operations if "sym_name" in o.attributes}
         name = next(n for i in itertools.count() if (n := f"{symbol}_{i}") not in taken)
         op = original.clone(ip=ir.InsertionPoint(original))
@@ -328,14 +328,6 @@ def _partial_addend(tensor: Tensor, choice: Choice) -> NdSbp | None:
     """The layout of an operand with partial sums of the operator that gives a tensor."""
     operands = (_produced(t, choice) for t in tensor.producer.inputs)
     return next((nd for nd in operands if P in nd and M not in nd), None)
-
-
-def _function_of(node: Node) -> Function:
-    """The function that has a node."""
-    op = node.op
-    while op.name != "func.func":
-        op = op.parent.operation
-    return Function(op)
 
 
 def _element(nd: NdSbp) -> NdSbp:

@@ -20,7 +20,7 @@ from oneflow.passes.sbp import annotations as notes
 from oneflow.passes.sbp.candidates import nd_signatures, value_layouts
 from oneflow.passes.sbp.placement_transfer import PlacementTransfer
 from oneflow.passes.sbp.submeshes import WHOLE, Submeshes, crosses, placement_of, placements_of
-from oneflow.passes.structure import Function
+from oneflow.passes.structure import Function, qualified_callee
 from oneflow.passes.walk import gather
 
 EMPTY: Mapping[str, Any] = {}
@@ -325,7 +325,7 @@ class GraphReader:
 
     def _call_layouts(self, op: ir.Operation) -> NdSignature | None:
         """The layouts of a call's operands and results: those of the annotated callee."""
-        callee = self.functions.get(op.attributes["callee"].value)
+        callee = self.functions.get(qualified_callee(op))
         if callee is None:
             return None
         sides = ((notes.ARGUMENTS, op.operands), (notes.RESULTS, op.results))

@@ -18,7 +18,7 @@ from oneflow.passes.sbp.greedy import choose_greedily
 from oneflow.passes.sbp.placements import assign_placements
 from oneflow.passes.sbp.sharded_decomposition import decomposable_operators, decompose_operators, operators_to_reshard
 from oneflow.passes.sbp.submeshes import crosses, placement_of, placements_of
-from oneflow.passes.structure import Function, Structure
+from oneflow.passes.structure import Function, Structure, program_of
 
 
 @dataclass
@@ -102,7 +102,7 @@ class Inference:
     def _is_cheaper_decomposed(self, function: Function, graph: Graph, choice: Choice, end: float) -> bool:
         """Whether the decomposed operators cost less, in transfers and computation, than the operators themselves."""
         with function.op.location:
-            copy = ir.Module.parse(function.op.parent.get_asm(assume_verified=True))
+            copy = ir.Module.parse(program_of(function.op).get_asm(assume_verified=True))
         twin = Structure.of(copy.operation).functions[function.name]
         other = self.reader.read(twin)
         while nodes := decomposable_operators(other, self.reader.registry):

@@ -17,7 +17,7 @@ from oneflow.passes.base import PassError
 from oneflow.passes.sbp import annotations as notes
 from oneflow.passes.sbp.graph import block_arguments, cast_layout, static_desc
 from oneflow.passes.sbp.submeshes import WHOLE, Submesh, Submeshes, placement_of, placements_of
-from oneflow.passes.structure import Function
+from oneflow.passes.structure import Function, qualified_callee
 
 
 @dataclass
@@ -98,7 +98,7 @@ class Layouts:
         return [self._if_tensor(v, nd, op) for v, nd in zip(op.results, stated, strict=True)]
 
     def _of_call(self, op: ir.Operation, name: str, values: Sequence[ir.Value]) -> Sequence[NdSbp | None]:
-        callee = self.functions.get(op.attributes["callee"].value) if op.name == "func.call" else None
+        callee = self.functions.get(qualified_callee(op)) if op.name == "func.call" else None
         return [self._repeated] * len(values) if callee is None else notes.read_values(callee, name, len(values))
 
     def _if_tensor(self, value: ir.Value, nd: NdSbp | None, op: ir.Operation) -> NdSbp | None:

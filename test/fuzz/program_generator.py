@@ -33,6 +33,8 @@ SAMPLES: list[Sample] = importlib.import_module("samples").SAMPLES
 
 #: The most elements that a value has.
 MAX_ELEMENTS = 1 << 14
+#: The most results that a call has.
+MAX_RESULTS = 64
 SIZES = (0, 1, 1, 2, 3, 5, 7, 8, 16, 17, 31, 33, 40)
 #: Types of the first values; types whose arithmetic differs most from that of f32 are the most frequent.
 TYPES = (dt.float32,) * 4 + (dt.float64,) * 3 + (dt.float16, dt.bfloat16) * 2 + (*dt.INTEGERS, dt.bool_)
@@ -163,7 +165,9 @@ class Generator:
         try:
             call = step.call(self.values)
             results = described(call).results
-            if sum(int(np.prod(d.shape)) for d in results) > MAX_ELEMENTS or any(d.dtype.is_complex for d in results):
+            if sum(int(np.prod(d.shape)) for d in results) > MAX_ELEMENTS or len(results) > MAX_RESULTS:
+                raise Refused
+            if any(d.dtype.is_complex for d in results):
                 raise Refused
             arrays = [np.asarray(x) for x in run_reference(call)]
         except (OperatorError, *ERRORS_OF_VALUES) as error:

@@ -197,8 +197,12 @@ def eager(code: str) -> dict[str, np.ndarray]:
 
 
 def gradients(code: str, library: ModuleType) -> dict[str, np.ndarray] | None:
-    """The gradients by the given floating-point tensors; None if the library refuses to compute the gradients."""
-    lines = code.splitlines()
+    """The gradients by the given floating-point tensors; None if the library refuses to compute the gradients.
+
+    A write through `data` is a write through `detach()` here: PyTorch does not notice the first, and computes with
+    overwritten values that a gradient needs.
+    """
+    lines = code.replace(".data", ".detach()").splitlines()
     first = execute("\n".join(line for line in lines if "given(" in line), library, {})
     kind = torch.Tensor if library is torch else flow.Tensor
     leaves = {n: x for n, x in first.items() if isinstance(x, kind) and "float" in str(x.dtype)}

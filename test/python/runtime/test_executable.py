@@ -60,6 +60,24 @@ def test_the_key_of_the_packages_own_operators_needs_no_lowering():
         assert ProgramSource.of(module, "main", REGISTRY).fingerprint(module) == ""
 
 
+@pytest.mark.parametrize("name", [r"a.b (c)", r"\22quoted\22", "ä\\5C", "x_constant_0"])
+def test_a_function_may_have_any_name(name):
+    text = f"""
+    func.func @"{name}"(%x: tensor<300x400xf32>) -> (tensor<300x400xf32>, tensor<2xf32>) {{
+      %0 = "oneflow.softmax"(%x) : (tensor<300x400xf32>) -> tensor<300x400xf32>
+      %1 = arith.constant dense<[2.5, -1.0]> : tensor<2xf32>
+      return %0, %1 : tensor<300x400xf32>, tensor<2xf32>
+    }}"""
+    context = create_context()
+    with context, ir.Location.unknown():
+        module = read_module(text, context)
+        entry = ir.StringAttr(module.body.operations[0].attributes["sym_name"]).value
+        run = compile_module(module, entry, Options(cached=False))
+    rows, constant = run(np.zeros((300, 400), np.float32))
+    np.testing.assert_allclose(rows, np.full((300, 400), 1 / 400, np.float32), rtol=1e-6)
+    assert constant.tolist() == [2.5, -1.0]
+
+
 @pytest.fixture(scope="module")
 def add():
     return build(ADD)

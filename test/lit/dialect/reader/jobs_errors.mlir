@@ -102,3 +102,10 @@ oneflow.job @no_result() {
   "oneflow.variable"() {device_tag = "cpu", op_name = "v"} : () -> ()
   oneflow.return
 }
+
+// -----
+
+// CHECK: :[[# @LINE + 1]]:1: error: expected oneflow.return at the end of the job
+oneflow.job @control(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = "oneflow.input"(%x) {device_tag = "cpu"} : (tensor<4xf32>) -> tensor<4xf32>
+}

@@ -29,3 +29,16 @@ func.func private @oneflow_control_0(tensor<2xf32>) -> tensor<2xf32> attributes 
 func.func @main(%h: tensor<2xf32>) -> tensor<2xf32> {
   return %h : tensor<2xf32>
 }
+
+// -----
+
+func.func private @again(%h: tensor<2xf32>) -> tensor<2xf32> attributes {oneflow.body} {
+  %0 = tensor.empty() : tensor<2xf32>
+  %1 = call @oneflow_control_0(%h, %0) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+  return %1 : tensor<2xf32>
+}
+// expected-error@below {{expected functions with the attribute oneflow.body as bodies, got @main}}
+func.func private @oneflow_control_0(tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32> attributes {oneflow.control = {form = "steps", functions = [@main], length = 3 : i64, outputs = 1 : i64, results = array<i64: 0>, reverse = false, sequences = 0 : i64, states = 1 : i64}}
+func.func @main(%h: tensor<2xf32>) -> tensor<2xf32> {
+  return %h : tensor<2xf32>
+}

@@ -88,9 +88,10 @@ def test_gradients_of_copies():
     check_gradients(function, drawn(3), drawn(3))
 
 
-@pytest.mark.parametrize("update", [lambda y: y.fill_(3), lambda y: y.zero_(), lambda y: y.copy_(flow.ones(2))])
+@pytest.mark.parametrize("update", [lambda y: y.fill_(3), lambda y: y.zero_(), lambda y: y.copy_(flow.ones(2)),
+                                    lambda y: y.copy_(flow.ones(2).requires_grad_() * 3)])  # fmt: skip
 def test_the_gradient_by_overwritten_values_is_zero(update):
-    """As in PyTorch, a tensor that constants overwrite requires grad still, also through its views."""
+    """As in PyTorch, an overwritten tensor requires grad still, also through its views."""
     x = flow.tensor([1.0, -2.0], requires_grad=True)
     y = x * 2
     view = y.view(2, 1)

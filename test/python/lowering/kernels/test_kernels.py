@@ -148,12 +148,13 @@ def check_function(function, reference, limit, *arrays):
     assert ulps(got[~special_values], want[~special_values]) <= limit
 
 
-def test_live_buffers_do_not_overlap():
+@pytest.mark.parametrize(("end", "longest"), [(40, 12), (1000, 12), (1000, 400)])
+def test_live_buffers_do_not_overlap(end, longest):
     rng = np.random.default_rng(3)
     buffers = []
     for number in range(60):
-        first = int(rng.integers(0, 40))
-        last = first + int(rng.integers(0, 12))
+        first = int(rng.integers(0, end))
+        last = first + int(rng.integers(0, longest))
         buffers.append(Buffer(number, "temporary", int(rng.integers(0, 500)), first, last))
     total = assign_offsets(buffers)
     for a in buffers:
