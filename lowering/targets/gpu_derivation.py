@@ -5,7 +5,8 @@
 - *Programs per SM* keep as many bytes in flight as DRAM delivers to an SM in the time of one access, which is about
   equal on all GPUs (Little's law): they are proportional to the bandwidth of an SM.
 - *Blocks in shared memory* have as many pipeline stages as shared memory holds.
-- *Rates of the cost model* are those fitted on Hopper, in proportion to the peak rates of the GPU. Times are equal.
+- *Rates of the cost model* are those fitted on Hopper, in proportion to the peak rates of the GPU: kernels attain the
+  same share of a peak on every GPU. Times are equal.
 - *Tiles* of matrix products are those fitted on Hopper where tensor cores read shared memory (`wgmma`, `tcgen05`).
   Other tensor cores read registers: a tile reaches the share of the peak that reading its operands from shared memory
   leaves.
@@ -17,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from oneflow.lowering.targets.gpu_parameters import (
@@ -36,6 +37,8 @@ from oneflow.lowering.targets.hopper import (
     CAUSAL_SHORT,
     FORWARD,
     HOPPER_MODEL,
+    HOPPER_RATES,
+    HOPPER_SMS,
     HOPPER_TILES,
     KEY_GRADIENTS,
     QUERY_GRADIENTS,
@@ -51,27 +54,6 @@ HALF_BYTES = 2
 WARP_SHARE = 4
 #: The smallest side of a block of attention, and the pipeline stages of tiles of products where memory holds these.
 MIN_KEYS, TILE_STAGES = 16, 3
-
-
-@dataclass(frozen=True)
-class GpuRates:
-    """Peak rates of a GPU.
-
-    Attributes:
-        clock_mhz: the boost clock of an SM.
-        tensor_fma_per_cycle: multiply-adds of 16-bit operands with f32 accumulators of one SM, on tensor cores.
-        f32_fma_per_cycle: multiply-adds of f32 of one SM, without tensor cores.
-        dram_bytes_per_second: of all SMs together.
-    """
-
-    clock_mhz: int
-    tensor_fma_per_cycle: int
-    f32_fma_per_cycle: int
-    dram_bytes_per_second: float
-
-
-#: The H200, to whose rates the model was fitted.
-HOPPER_SMS, HOPPER_RATES = 132, GpuRates(1830, 2048, 128, 4.8e12)
 
 
 def derive_kernels(gpu: GpuTarget) -> KernelParameters:
@@ -139,7 +121,7 @@ def _blocks(gpu: GpuTarget) -> BlockParameters:
         planes=(block, block // 2, block // 4),
         transpose=line**2,
         max_transpose_side=line,
-        streamed_l2_caches=1.28,
+        streamed_l2_caches=16 / 15,
         # Tiles of neighbouring programs form a square.
         group_rows=_floor_power(math.sqrt(gpu.sms)),
     )
@@ -242,9 +224,9 @@ def _launches(gpu: GpuTarget) -> LaunchParameters:
         max_fused_entry_calls=64,
         max_fused_programs_per_sm=2,
         max_total_programs_per_sm=4,
-        max_fused_l2_share=0.08,
+        max_fused_l2_share=1 / 15,
         max_fused_warps=gpu.sm_schedulers,
-        no_reuse_l2_share=0.16,
+        no_reuse_l2_share=2 / 15,
     )
 
 
