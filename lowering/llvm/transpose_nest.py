@@ -27,9 +27,6 @@ from oneflow.lowering.llvm.vector_width import register_lanes, vectorized_loop
 from oneflow.lowering.llvm.vectorized_nest import in_result_order
 from oneflow.lowering.llvm.writer import Index, Writer
 
-#: The least and the most lanes of a tile.
-MIN_WIDTH, MAX_WIDTH = 4, 16
-
 
 def emit_transposes(kernel: Kernel, structure: Structure) -> str:
     """The functions of a kernel in tiles that are transposed in registers, as MLIR text.
@@ -80,9 +77,9 @@ class TransposeNest:
 
     def _tile_width(self) -> int:
         """The rows and columns of a tile."""
-        width = min(register_lanes(self.nest), MAX_WIDTH)
+        width = min(register_lanes(self.nest), self.limits.max_transposed_lanes)
         for size in (self.rows.size, self.columns.size):
-            while isinstance(size, int) and width > MIN_WIDTH and width // 2 >= size:
+            while isinstance(size, int) and width > self.limits.min_lanes and width // 2 >= size:
                 width //= 2
         return width
 
@@ -99,7 +96,7 @@ class TransposeNest:
 
     def emit(self) -> str:
         """The kernel's function and its launch as MLIR text."""
-        work = work_of(self.nest.structure.nodes)
+        work = work_of(self.nest.structure.nodes, self.limits)
         for loop, most in ((self.rows, self.limits.tile_rows), (self.columns, self.limits.tile_columns)):
             work *= min(loop.size, most) if isinstance(loop.size, int) else most
         return ParallelRange(self.nest, self._factors, work).emit(self._parallel_step)

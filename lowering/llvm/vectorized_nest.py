@@ -107,7 +107,8 @@ class OuterLoops:
         inner = [loop.size for loop in self.nest.space.inner]
         size = self.chunked.size if self.chunked else 1
         chunk = min(self.chunk, size) if isinstance(size, int) else self.chunk
-        work = work_of(self.nest.structure.nodes) * steps_of([*inner, chunk])
+        loops = self.nest.kernel.target.kernels.loops
+        work = work_of(self.nest.structure.nodes, loops) * steps_of([*inner, chunk], loops.dynamic_steps)
         return ParallelRange(self.nest, self._factors, work).emit(self._step)
 
     def _factors(self, writer: Writer, space: IterationSpace) -> list[Index]:
