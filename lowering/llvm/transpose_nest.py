@@ -21,7 +21,6 @@ from oneflow.lowering.llvm.lanes import LaneValue, NeedsScalars
 from oneflow.lowering.llvm.loop_nest import LoopNest, Vectorized
 from oneflow.lowering.llvm.nest_emitters import NestEmitters
 from oneflow.lowering.llvm.parallel_range import ParallelRange, work_of
-from oneflow.lowering.llvm.phase_emitter import PhaseEmitter
 from oneflow.lowering.llvm.register_transpose import transpose
 from oneflow.lowering.llvm.vector_width import register_lanes, vectorized_loop
 from oneflow.lowering.llvm.vectorized_nest import in_result_order
@@ -50,7 +49,6 @@ class TransposeNest:
             raise NeedsScalars("tiles are for pointwise kernels")
         self.nest.vector = self.columns = columns
         self.emitters = NestEmitters(self.nest)
-        self.phases = PhaseEmitter(self.emitters)
         inputs = ((node, use) for node in self.nest.structure.nodes for use in node.inputs)
         self.strided_uses = [(node, use) for node, use in inputs if self._has_strided_columns(node, use)]
         self.rows = self._find_rows()
@@ -165,7 +163,7 @@ class TransposeNest:
         """Writes the bodies for one row of the tile."""
         self.nest.indices |= {self.rows.id: row, self.columns.id: column}
         self.emitters.storage.loaded = {use: rows[number] for use, rows in self.transposed.items()}
-        self.phases.emit(self.nest.lanes(mask))
+        self.emitters.emit(self.nest.lanes(mask))
 
     def _transpose_operands(self, row: str, columns: Sequence[Index], mask: str | None) -> None:
         """Loads and transposes the strided operands: `transposed[operand][r]` is row r of the tile."""
