@@ -28,6 +28,7 @@ from oneflow.lowering.targets.gpu_parameters import (
     AttentionParameters,
     BlockParameters,
     GroupedCallLimits,
+    GroupwiseParameters,
     KernelParameters,
     LaunchParameters,
     NormGradientParameters,
@@ -66,7 +67,7 @@ def derive_kernels(gpu: GpuTarget) -> KernelParameters:
     blocks = _blocks(gpu)
     return KernelParameters(
         blocks, _reductions(gpu, blocks), _scatters(gpu), _shared_rows(gpu, blocks), _attention(gpu),
-        _norm_gradients(gpu, blocks), _launches(gpu),
+        _norm_gradients(gpu, blocks), _groupwise(gpu), _launches(gpu),
     )  # fmt: skip
 
 
@@ -232,6 +233,19 @@ def _norm_gradients(gpu: GpuTarget, blocks: BlockParameters) -> NormGradientPara
         elements_per_warp=WARP * blocks.elements_per_thread,
         stages=3,
         sole_program_stages=4,
+    )
+
+
+def _groupwise(gpu: GpuTarget) -> GroupwiseParameters:
+    model = derive_model(gpu)
+    return GroupwiseParameters(
+        max_rows=WGMMA.rows,
+        columns=(WGMMA.rows, WGMMA.rows // 2, MIN_DOT_SIDE),
+        row_bytes=gpu.cache_line_bytes,
+        warps=gpu.sm_schedulers,
+        # What DRAM delivers to an SM in the time of a load.
+        bytes_in_flight=round(model.load_latency * model.dram_bytes / gpu.sms),
+        max_stages=8,
     )
 
 

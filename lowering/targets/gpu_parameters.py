@@ -284,6 +284,27 @@ class NormGradientParameters:
 
 
 @dataclass(frozen=True)
+class GroupwiseParameters:
+    """Products with weights of 4 and 8 bits that are dequantized in registers.
+
+    Attributes:
+        max_rows: most rows of a product, which are in one block: more blocks would dequantize the weight again.
+        columns: candidates for the columns of a program, most first.
+        row_bytes: most bytes of a row of the weight in a step of the depth.
+        warps: warps of a program.
+        bytes_in_flight: bytes of the weight that an SM loads at the same time.
+        max_stages: most pipeline stages.
+    """
+
+    max_rows: int
+    columns: tuple[int, ...]
+    row_bytes: int
+    warps: int
+    bytes_in_flight: int
+    max_stages: int
+
+
+@dataclass(frozen=True)
 class GroupedCallLimits:
     """Limits of a grouped launch: calls have at most `programs_per_sm` programs per SM, since larger calls fill the
     GPU alone; the launch has at most `parameters` parameters.
@@ -338,4 +359,5 @@ class KernelParameters:
     shared_rows: SharedRowParameters
     attention: AttentionParameters
     norm_gradients: NormGradientParameters
+    groupwise: GroupwiseParameters
     launches: LaunchParameters
