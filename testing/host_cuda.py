@@ -17,7 +17,7 @@ import json
 import struct
 import threading
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 from unittest import mock
 
@@ -36,8 +36,8 @@ from oneflow.testing.triton_interpreter import interpret_kernel, interpreting
 
 NO_CONTEXT = (types.SimpleNamespace(name="CUDA_ERROR_INVALID_CONTEXT"),)
 INVALID: tuple[Any, ...] = (types.SimpleNamespace(name="CUDA_ERROR_INVALID_VALUE"),)
-#: Attributes of the device by a part of their name; others are 0.
-ATTRIBUTES = {"CAPABILITY_MAJOR": 8, "MULTIPROCESSOR_COUNT": 108}
+#: Attributes of an A100, for which kernels have no specialized forms; those cannot be interpreted.
+A100 = {"COMPUTE_CAPABILITY_MAJOR": 8, "MULTIPROCESSOR_COUNT": 108}
 EXHAUSTED = (types.SimpleNamespace(name="CUDA_ERROR_OUT_OF_MEMORY"),)
 
 
@@ -65,6 +65,7 @@ class HostCuda(HostGraphs):
         live: the allocated blocks by address.
         log: the names of called functions.
         limit: the bytes that can be allocated.
+        attributes: of each device, by the names of the driver without their prefix; others are 0.
         pending_frees: the bytes that a stream has freed and that other streams get after a synchronization of the
             host.
         is_busy: while true, no event completes.
@@ -80,9 +81,9 @@ class HostCuda(HostGraphs):
     CUstream_flags = types.SimpleNamespace(CU_STREAM_NON_BLOCKING=1)
     CUDA_KERNEL_NODE_PARAMS = CUDA_MEMCPY3D = CUDA_MEMSET_NODE_PARAMS = _Params
 
-    def __init__(self, devices: int = 1, limit: int = 1 << 32) -> None:
+    def __init__(self, devices: int = 1, limit: int = 1 << 32, attributes: Mapping[str, int] = A100) -> None:
         super().__init__()
-        self.devices, self.limit = devices, limit
+        self.devices, self.limit, self.attributes = devices, limit, attributes
         self.live: dict[int, np.ndarray] = {}
         self.pending_frees: collections.Counter[int] = collections.Counter()
         self.stream_waits: list[tuple[int, int]] = []
@@ -118,8 +119,7 @@ class HostCuda(HostGraphs):
         return 0, handle
 
     def cuDeviceGetAttribute(self, name: str, handle: int) -> tuple[int, int]:  # noqa: N802
-        """The attributes of an A100, for which kernels have no specialized forms; those cannot be interpreted."""
-        return 0, next((value for part, value in ATTRIBUTES.items() if part in name), 0)
+        return 0, self.attributes.get(name.removeprefix("CU_DEVICE_ATTRIBUTE_"), 0)
 
     def cuDeviceGetName(self, length: int, handle: int) -> tuple[int, bytes]:  # noqa: N802
         return 0, b"host memory".ljust(length, b"\0")
@@ -379,9 +379,9 @@ def _compile(source: Source, arch: str) -> Binary:
 
 
 @contextlib.contextmanager
-def host_cuda(devices: int = 1, limit: int = 1 << 32) -> Iterator[HostCuda]:
+def host_cuda(devices: int = 1, limit: int = 1 << 32, attributes: Mapping[str, int] = A100) -> Iterator[HostCuda]:
     """Installs the fake driver in this process."""
-    driver_of_host = HostCuda(devices, limit)
+    driver_of_host = HostCuda(devices, limit, attributes)
     before = dict(driver._devices)
     _forget()
     with (

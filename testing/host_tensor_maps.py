@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from oneflow.lowering.triton.source import Source
-from oneflow.runtime.cuda.tensor_maps import MIN_CAPABILITY, TensorMap, lift_descriptors
+from oneflow.runtime.cuda.tensor_maps import TensorMap, lift_descriptors
 
 #: The bytes of an element of a map.
 ELEMENT = 2
@@ -19,7 +19,7 @@ POINTER = ctypes.sizeof(ctypes.c_void_p)
 
 def maps_of(source: Source) -> tuple[TensorMap, ...]:
     """The maps of a kernel, with blocks as large as the tensors."""
-    return tuple(TensorMap(*about, about[2], ELEMENT, 9, 0) for about in lift_descriptors(source, MIN_CAPABILITY)[1])
+    return tuple(TensorMap(*about, about[2], ELEMENT, 9, 0) for about in lift_descriptors(source, has_tma=True)[1])
 
 
 def encode(target: Any, kind: int, rank: int, address: Any, *_: Any) -> int:

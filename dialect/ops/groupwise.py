@@ -16,6 +16,7 @@ from oneflow.dialect.composite import composite
 from oneflow.dialect.compute import Stage
 from oneflow.dialect.ops.reduce import accumulator_type
 from oneflow.dialect.ops.row_normalization import expect_type
+from oneflow.dialect.quantized_weights import zero_point
 from oneflow.dialect.record import Call, operator
 from oneflow.dialect.sbp import Factors
 from oneflow.dialect.scalar import Expr
@@ -53,11 +54,6 @@ def _unpacked(shape: Sequence[Any], bits: int) -> tuple[Any, ...]:
     """The shape of a weight with one number in an element."""
     last = shape[-1]
     return (*shape[:-1], None if last is None else last * (8 // bits))
-
-
-def _offset(dtype: dtypes.DType, op: Call) -> float:
-    """The zero point of a symmetric quantization: unsigned numbers are shifted by their middle."""
-    return 2 ** (op.num_bits - 1) - 1 if op.symmetric and dtype == dtypes.uint8 else 0
 
 
 def _names(op: Call, count: int, packed: int | None, letter: str = "d") -> list[str]:
@@ -111,7 +107,8 @@ class GroupwiseDequantize:
 
     def compute(op: Call) -> Stage:
         x, scale, zero = op.in_, op.scale, op.zero
-        axis, offset = op.normalize_axis(op.group_dim, x.rank), _offset(x.dtype, op)
+        axis = op.normalize_axis(op.group_dim, x.rank)
+        offset = zero_point(x.dtype == dtypes.uint8, op.num_bits, op.symmetric)
 
         def number(*at: Expr) -> Expr:
             if op.num_bits == 8:
@@ -142,7 +139,7 @@ def _numpy_dequantized(x: Any, scale: Any, zero: Any, bits: int, symmetric: bool
         low = numbers & 15
         low = np.where(low > 7, low - 16, low) if x.dtype == np.int8 else low
         numbers = np.stack([numbers >> 4, low], -1).reshape(*x.shape[:-1], 2 * x.shape[-1])
-    offset = 2 ** (bits - 1) - 1 if symmetric and x.dtype == np.uint8 else 0
+    offset = zero_point(x.dtype == np.uint8, bits, symmetric)
     spread = (None if p is None else np.repeat(p.astype(np.float64), size, axis) for p in (scale, zero))
     scales, added = spread
     values: np.ndarray = (numbers - offset) * scales

@@ -301,8 +301,7 @@ def should_fuse(nodes: list[Node], gpu: GpuTarget | None = None) -> bool:
     if not structure.outer:
         # On a GPU one program computes a full reduction; on a CPU `split_for_threads` has split it.
         return gpu is not None and not structure.rowwise
-    enough_steps = _fills_sms(structure, gpu) if gpu else _fills_threads(structure)
-    return _is_vectorizable(structure) and enough_steps
+    return _is_vectorizable(structure) and (_fills_sms(structure, gpu) if gpu else _fills_threads(structure))
 
 
 def _is_vectorizable(structure: Structure) -> bool:
@@ -337,17 +336,21 @@ def _columns_are_innermost(structure: Structure) -> bool:
     return len(last) == 1 and last <= set(structure.outer)
 
 
-def _steps(structure: Structure, loops: list[int]) -> int:
-    """The number of steps of loops; a loop of dynamic size counts as 1024 steps."""
+def _steps(structure: Structure, loops: list[int], dynamic_steps: int) -> int:
+    """The number of steps of loops; a loop of dynamic size counts as `dynamic_steps`."""
     sizes = (loop_size(structure.nodes, name) for name in loops)
-    return math.prod(1024 if size is None else size for size in sizes)
+    return math.prod(dynamic_steps if size is None else size for size in sizes)
 
 
 def _fills_threads(structure: Structure) -> bool:
     """Whether the outer loops of a row kernel have enough steps for several threads."""
-    if not structure.rowwise:
-        return True
-    return _steps(structure, structure.outer) >= 16 or all(len(n.loops) <= 2 for n in structure.nodes)
+    limits = cpu_target().kernels.loops
+    steps = _steps(structure, structure.outer, limits.dynamic_steps)
+    return not structure.rowwise or steps >= limits.min_row_steps or _has_few_loops(structure)
+
+
+def _has_few_loops(structure: Structure) -> bool:
+    return all(len(n.loops) <= 2 for n in structure.nodes)
 
 
 def _fills_sms(structure: Structure, gpu: GpuTarget) -> bool:
@@ -358,12 +361,12 @@ def _fills_sms(structure: Structure, gpu: GpuTarget) -> bool:
     """
     if not structure.rowwise:
         return True
-    steps, swept = _steps(structure, structure.outer), _steps(structure, structure.inner)
-    sms, limits = gpu.sms, gpu.kernels.reductions
+    sms, limits, dynamic = gpu.sms, gpu.kernels.reductions, gpu.kernels.blocks.dynamic_steps
+    steps, swept = (_steps(structure, loops, dynamic) for loops in (structure.outer, structure.inner))
     if _rows_are_innermost(structure):
         reduces = any(n.nonunit_reductions for n in structure.nodes)
         is_enough = reduces or 2 * steps >= sms or swept <= limits.max_fused_row
-        return is_enough and _fills_threads(structure)
+        return is_enough and (steps >= limits.min_fused_rows or _has_few_loops(structure))
     return steps >= sms * limits.min_fused_columns_per_sm or steps * swept <= limits.max_small_elements
 
 

@@ -18,13 +18,12 @@ from oneflow.lowering.kernels.form_kernels import fuse_elementwise, should_fuse
 from oneflow.lowering.kernels.nodes import Node, Use, find_node, is_contraction
 from oneflow.lowering.kernels.positions import index_of
 from oneflow.lowering.kernels.reshapes import RESHAPES
+from oneflow.lowering.targets.choice import gpu_target
 from oneflow.passes.base import Pass
 from oneflow.passes.inline import clone_with
 from oneflow.passes.registry import register_pass
 
 EXTRACT = "tensor.extract"
-#: The most operations per element that are recomputed rather than read from memory.
-MAX_OPERATIONS = 16
 
 
 @register_pass
@@ -126,7 +125,7 @@ def _find_recomputation(op: ir.Operation) -> Recomputation | None:
     worklist, work = [op], 0
     while worklist:
         node = elementwise_node(worklist.pop())
-        if node is None or work > MAX_OPERATIONS:
+        if node is None or work > _max_operations():
             return None
         nodes, work = [node, *(n for n in nodes if n.op != node.op)], work + len(node.body.operations) - 1
         for use in node.inputs:
@@ -166,7 +165,8 @@ def is_full(node: Node, use: Use) -> bool:
 def reads_one_tensor(node: Node) -> bool:
     """Whether an element-wise node reads no more bytes from memory than its result has: one tensor of that size."""
     full = [use.value for use in node.inputs if is_full(node, use)]
-    return len(full) == 1 and _bits(full[0]) <= _bits(node.results[0]) and len(node.body.operations) <= MAX_OPERATIONS
+    is_cheap = len(node.body.operations) <= _max_operations()
+    return len(full) == 1 and _bits(full[0]) <= _bits(node.results[0]) and is_cheap
 
 
 def _follows_from_reduction(value: ir.Value) -> bool:
@@ -183,7 +183,7 @@ def _is_in_memory(value: ir.Value) -> bool:
     op = defining_op(_reshape_source(value))
     if elementwise_node(op) is None:
         return True
-    for _ in range(MAX_OPERATIONS):
+    for _ in range(_max_operations()):
         node = elementwise_node(op)
         if node is None:
             reduction = find_node(op)
@@ -199,6 +199,11 @@ def _reshape_source(value: ir.Value) -> ir.Value:
         value = op.operands[0]
         op = defining_op(value)
     return value
+
+
+def _max_operations() -> int:
+    """The most operations on an element that are computed again rather than read from memory."""
+    return gpu_target().kernels.reductions.max_recomputed_operations
 
 
 def _bits(value: ir.Value) -> int:

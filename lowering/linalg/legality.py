@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from oneflow.dialect import dtypes
 from oneflow.dialect import oneflow as dialect
 from oneflow.dialect._mlir import ir
 from oneflow.passes.base import PassError
@@ -13,8 +14,8 @@ from oneflow.passes.walk import gather
 #: Operations that take functions as values.
 _FUNCTIONS = frozenset({"func.constant", "func.call_indirect"})
 
-#: 64 bits count the bytes of fewer elements, whatever their type.
-MOST_ELEMENTS = 1 << 59
+#: Signed integers of 64 bits count the bytes of fewer elements, whatever their type.
+MOST_ELEMENTS = 2**63 // max(dtype.numpy.itemsize for dtype in dtypes.BY_NAME.values())
 
 
 def check_legal(module: ir.Module) -> None:

@@ -38,8 +38,6 @@ from oneflow.lowering.targets.cpu_derivation import BLOCK_DEPTH
 
 #: The length of a running sum in products; see `blocked_summation`.
 SUM_BLOCK = BLOCK_DEPTH
-#: The assumed number of steps of a depth of dynamic size.
-DYNAMIC_DEPTH = 256
 
 
 def emit_contraction(kernel: Kernel, structure: Structure) -> str:
@@ -120,8 +118,9 @@ class Contraction:
 
     def emit(self) -> str:
         """The kernel's function and its launch as MLIR text."""
-        depth = self.depth if isinstance(self.depth, int) else DYNAMIC_DEPTH
-        steps = ParallelRange(self.nest, self._factors, self.chunk_rows * self.block.size * depth // 8)
+        depth = self.depth if isinstance(self.depth, int) else self.limits.dynamic_depth
+        work = self.chunk_rows * self.block.size * depth // self.limits.fma_per_operation
+        steps = ParallelRange(self.nest, self._factors, work)
         panel = Panel(self.contraction, self.block, self.depth) if self._needs_panel() else None
         self.micro_kernel = MicroKernel(self.contraction, self.block, panel)
         return steps.emit(self._parallel_step)

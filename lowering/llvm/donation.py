@@ -18,7 +18,7 @@ from oneflow.lowering.kernels.nodes import Node, Structure, Unsupported, Use, an
 from oneflow.lowering.linalg.checks import CHECK_INDEX, CHECK_SIZE, SITES
 from oneflow.lowering.linalg.control import Control
 from oneflow.lowering.llvm.kernel import Kernel, compute_operations
-from oneflow.lowering.llvm.phases import phases_of
+from oneflow.lowering.llvm.loop_nest import phases_of
 from oneflow.passes.walk import gather, returned_values
 
 

@@ -75,7 +75,8 @@ class DotProducts:
 
     def emit(self) -> str:
         """The kernel's function and its launch as MLIR text."""
-        depth = steps_of(loop.size for loop in self.contraction.depth)
+        loops = self.contraction.kernel.target.kernels.loops
+        depth = steps_of((loop.size for loop in self.contraction.depth), loops.dynamic_steps)
         work = self.limits.dot_step_columns * self.row_count * depth
         return ParallelRange(self.nest, self._factors, work).emit(self._parallel_step)
 

@@ -21,7 +21,7 @@ from oneflow.lowering.llvm.parallel_range import function_text, launch_text, ste
 from oneflow.lowering.llvm.writer import Index, Writer, memory_type, reference, view
 from oneflow.passes.walk import returned_values
 
-#: The most tensors that are interleaved in registers.
+#: The most tensors that are interleaved: a part of a vector of each is joined to one vector.
 MAX_INTERLEAVED = 4
 _DYNAMIC = ir.ShapedType.get_dynamic_size()
 
@@ -111,7 +111,8 @@ class _CopyStep:
         self.element = memory_type(destination.element)
         self.lanes = Lanes(self.writer, kernel, None)
         self.runs = RunWriter(self.writer, self.element, kernel.target.vector_bytes)
-        self.chunk = kernel.target.kernels.loops.copy_chunk
+        self.limits = kernel.target.kernels.loops
+        self.chunk = self.limits.copy_chunk
 
     def begin(self, root: ir.Value) -> str:
         """Fills or copies the destination before parts are inserted; an empty text where it has no initial values."""
@@ -155,7 +156,7 @@ class _CopyStep:
         if axis == 0:
             return self._copy(sizes, source, target)
         # Several short runs are copied in one parallel step.
-        many = isinstance(run, int) and run < self.kernel.target.kernels.loops.short_run
+        many = isinstance(run, int) and run < self.limits.short_run
         outer, rows = (sizes[: axis - 1], sizes[axis - 1]) if many else (sizes[:axis], 1)
 
         def step(number: str) -> None:
@@ -168,11 +169,11 @@ class _CopyStep:
             source_run = source.moved(w, w.mul(number, w.mul(rows, run)) if outer else 0)
             self._rows(rows, run, source_run, target_run, w.mul(strides[axis - 1], part.strides[axis - 1]))
 
-        return self._function(step, lambda x: x.product(outer), steps_of((rows, run)))
+        return self._function(step, lambda x: x.product(outer), steps_of((rows, run), self.limits.dynamic_steps))
 
     def interleave(self, parts: list[Part]) -> str:
         """Stores elements of all parts alternately: vectors of each part are joined and shuffled."""
-        w, lanes, shape = self.writer, self.runs.lanes // 4, parts[0].source.shape
+        w, lanes, shape = self.writer, self.runs.lanes // MAX_INTERLEAVED, parts[0].source.shape
         sources, target = [self._flat(part.source) for part in parts], self._flat(self.destination)
         total = w.product(shape)
         self._move_to_head()

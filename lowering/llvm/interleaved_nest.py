@@ -16,7 +16,6 @@ from oneflow.lowering.llvm.lanes import Lanes, LaneValue, NeedsScalars
 from oneflow.lowering.llvm.loop_nest import Vectorized
 from oneflow.lowering.llvm.memory_access import MemoryAccess
 from oneflow.lowering.llvm.nest_emitters import NestEmitters
-from oneflow.lowering.llvm.phase_emitter import PhaseEmitter
 from oneflow.lowering.llvm.vectorized_nest import OuterLoops, in_result_order, vectorized_nest
 
 
@@ -30,12 +29,11 @@ def emit_interleaved(kernel: Kernel, structure: Structure) -> str:
     assert isinstance(nest.space, PairedSpace)
     emitters, pair = NestEmitters(nest), nest.space.pair
     emitters.storage.store = InterleavedStores(emitters.memory).store
-    phases = PhaseEmitter(emitters)
 
     def point(lanes: Lanes) -> None:
         for step in range(2):
             nest.indices[pair.id] = step
-            phases.emit(lanes)
+            emitters.emit(lanes)
 
     return OuterLoops(nest, point).emit()
 

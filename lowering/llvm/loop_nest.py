@@ -1,4 +1,4 @@
-"""The loop nest that a kernel is emitted as: iteration space, vectorization, and the induction variables.
+"""The loop nest that a kernel is emitted as: iteration space, vectorization, induction variables, and phases.
 
 The emitters of a nest share one `LoopNest`. Input is the structure of a kernel, output the text of loops on vectors.
 """
@@ -11,7 +11,7 @@ from enum import Enum
 
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.dtypes import element_bits
-from oneflow.lowering.kernels.nodes import Linear, Structure
+from oneflow.lowering.kernels.nodes import Linear, Node, Structure
 from oneflow.lowering.llvm.iteration_space import IterationSpace, Loop
 from oneflow.lowering.llvm.kernel import Kernel
 from oneflow.lowering.llvm.lanes import Lanes, LaneValue, first_lanes
@@ -144,3 +144,25 @@ class LoopNest:
         call = f"func.call @oneflow_rt_temporary({self.writer.index(size)}) : (index) -> memref<1xi8>"
         self.temporaries.append(self.writer.op(call))
         return view(self.writer, self.temporaries[-1], shape, memory_type(element))
+
+
+def phases_of(structure: Structure) -> dict[Node, int]:
+    """The phase of each node; a node that needs a finished reduction runs in a later phase than the reduction.
+
+    Each phase has one inner loop nest. A node without inner loops runs before the inner loop nest of its phase.
+    """
+    phases: dict[Node, int] = {}
+    producers = {r: (n, i) for n in structure.nodes for i, r in enumerate(n.results)}
+    for node in structure.nodes:
+        phase = 0
+        for use in (*node.inputs, *node.outputs):
+            if use.value in producers:
+                producer, number = producers[use.value]
+                phase = max(phase, phases[producer] + int(is_finished_by_loops(producer, number)))
+        phases[node] = phase
+    return phases
+
+
+def is_finished_by_loops(node: Node, number: int) -> bool:
+    """Whether result `number` of a node is a reduction, which is finished after the inner loops."""
+    return bool(node.nonunit_reductions) and not node.is_scan_result(number)

@@ -17,11 +17,8 @@ from oneflow.lowering.llvm.iteration_space import IterationSpace
 from oneflow.lowering.llvm.kernel import Kernel
 from oneflow.lowering.llvm.loop_nest import LoopNest
 from oneflow.lowering.llvm.writer import Index, Writer, reference
+from oneflow.lowering.targets.cpu_parameters import LoopParameters
 
-#: The cost of an operation in element operations, by dialect; other operations cost 1.
-OPERATION_COST = {"math": 12, "func": 4}
-#: The assumed number of steps of a loop of dynamic size.
-DYNAMIC_STEPS = 64
 #: The sizes whose product is the number of parallel steps, with code for them in a writer.
 Factors = Callable[[Writer, IterationSpace], list[Index]]
 
@@ -93,12 +90,13 @@ def launch_text(kernel: Kernel, writer: Writer, count: Index, work: int) -> str:
     return "\n".join([declared, head, writer.text(), call, "return", "}"])
 
 
-def work_of(nodes: Iterable[Node]) -> int:
+def work_of(nodes: Iterable[Node], loops: LoopParameters) -> int:
     """The cost of one step of nodes in element operations."""
+    costs = {"math": loops.math_operations, "func": loops.call_operations}
     ops = (o.operation for node in nodes for o in node.body.operations)
-    return sum(OPERATION_COST.get(op.name.partition(".")[0], 1) for op in ops)
+    return sum(costs.get(op.name.partition(".")[0], 1) for op in ops)
 
 
-def steps_of(sizes: Iterable[Index]) -> int:
-    """The number of steps of loops; a loop of dynamic size counts as `DYNAMIC_STEPS`."""
-    return math.prod(size if isinstance(size, int) else DYNAMIC_STEPS for size in sizes)
+def steps_of(sizes: Iterable[Index], dynamic_steps: int) -> int:
+    """The number of steps of loops; a loop of dynamic size counts as `dynamic_steps`."""
+    return math.prod(size if isinstance(size, int) else dynamic_steps for size in sizes)

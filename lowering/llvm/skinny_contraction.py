@@ -117,8 +117,8 @@ class SkinnyContraction:
             self.partial, self.total = (self.nest.allocate(shape, element) for _ in range(2))
         tile = tile_shape(self.tiles, self.row_count, self.column_count, self.nest.lane_count)
         padded_rows = math.ceil(self.row_count / tile.rows) * tile.rows
-        steps = ParallelRange(self.nest, self._factors, padded_rows * self.block * self.depth // 8)
-        return steps.emit(self._parallel_step)
+        work = padded_rows * self.block * self.depth // self.limits.fma_per_operation
+        return ParallelRange(self.nest, self._factors, work).emit(self._parallel_step)
 
     def _parallel_step(self, indices: Sequence[Index]) -> None:
         """Writes one parallel step: all rows of a block of columns."""

@@ -21,14 +21,10 @@ from oneflow.lowering.llvm.lanes import LaneValue, NeedsScalars
 from oneflow.lowering.llvm.loop_nest import LoopNest, Vectorized
 from oneflow.lowering.llvm.nest_emitters import NestEmitters
 from oneflow.lowering.llvm.parallel_range import ParallelRange, work_of
-from oneflow.lowering.llvm.phase_emitter import PhaseEmitter
 from oneflow.lowering.llvm.register_transpose import transpose
 from oneflow.lowering.llvm.vector_width import register_lanes, vectorized_loop
 from oneflow.lowering.llvm.vectorized_nest import in_result_order
 from oneflow.lowering.llvm.writer import Index, Writer
-
-#: The least and the most lanes of a tile.
-MIN_WIDTH, MAX_WIDTH = 4, 16
 
 
 def emit_transposes(kernel: Kernel, structure: Structure) -> str:
@@ -53,7 +49,6 @@ class TransposeNest:
             raise NeedsScalars("tiles are for pointwise kernels")
         self.nest.vector = self.columns = columns
         self.emitters = NestEmitters(self.nest)
-        self.phases = PhaseEmitter(self.emitters)
         inputs = ((node, use) for node in self.nest.structure.nodes for use in node.inputs)
         self.strided_uses = [(node, use) for node, use in inputs if self._has_strided_columns(node, use)]
         self.rows = self._find_rows()
@@ -80,9 +75,9 @@ class TransposeNest:
 
     def _tile_width(self) -> int:
         """The rows and columns of a tile."""
-        width = min(register_lanes(self.nest), MAX_WIDTH)
+        width = min(register_lanes(self.nest), self.limits.max_transposed_lanes)
         for size in (self.rows.size, self.columns.size):
-            while isinstance(size, int) and width > MIN_WIDTH and width // 2 >= size:
+            while isinstance(size, int) and width > self.limits.min_lanes and width // 2 >= size:
                 width //= 2
         return width
 
@@ -99,7 +94,7 @@ class TransposeNest:
 
     def emit(self) -> str:
         """The kernel's function and its launch as MLIR text."""
-        work = work_of(self.nest.structure.nodes)
+        work = work_of(self.nest.structure.nodes, self.limits)
         for loop, most in ((self.rows, self.limits.tile_rows), (self.columns, self.limits.tile_columns)):
             work *= min(loop.size, most) if isinstance(loop.size, int) else most
         return ParallelRange(self.nest, self._factors, work).emit(self._parallel_step)
@@ -168,7 +163,7 @@ class TransposeNest:
         """Writes the bodies for one row of the tile."""
         self.nest.indices |= {self.rows.id: row, self.columns.id: column}
         self.emitters.storage.loaded = {use: rows[number] for use, rows in self.transposed.items()}
-        self.phases.emit(self.nest.lanes(mask))
+        self.emitters.emit(self.nest.lanes(mask))
 
     def _transpose_operands(self, row: str, columns: Sequence[Index], mask: str | None) -> None:
         """Loads and transposes the strided operands: `transposed[operand][r]` is row r of the tile."""

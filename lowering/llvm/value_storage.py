@@ -13,9 +13,8 @@ from oneflow.lowering.kernels.nodes import Node, Unsupported, Use
 from oneflow.lowering.llvm.body_cloner import captured_scalar
 from oneflow.lowering.llvm.kernel import Tensor
 from oneflow.lowering.llvm.lanes import Lanes, LaneValue, zero_of
-from oneflow.lowering.llvm.loop_nest import LoopNest, Vectorized
+from oneflow.lowering.llvm.loop_nest import LoopNest, Vectorized, is_finished_by_loops, phases_of
 from oneflow.lowering.llvm.memory_access import MemoryAccess
-from oneflow.lowering.llvm.phases import is_finished_by_loops, phases_of
 from oneflow.lowering.llvm.writer import Index, MemRef
 from oneflow.passes.walk import returned_values
 

@@ -31,9 +31,9 @@ def vectorized_loop(nest: LoopNest) -> Loop | None:
 
 def vector_width(nest: LoopNest, loop: Loop) -> int:
     """The number of lanes of `loop`: registers per step times lanes per register, halved for short loops."""
-    least = register_lanes(nest)
+    least, narrowest = register_lanes(nest), nest.kernel.target.kernels.loops.min_lanes
     width = least * _registers_per_step(nest, loop)
-    while isinstance(loop.size, int) and width > 4 and width // 2 >= loop.size:
+    while isinstance(loop.size, int) and width > narrowest and width // 2 >= loop.size:
         width //= 2
     if nest.vectorized is Vectorized.INNER or not nest.space.inner:
         return width if isinstance(loop.size, int) else min(width, least)
@@ -46,27 +46,24 @@ def register_lanes(nest: LoopNest) -> int:
 
 
 def _registers_per_step(nest: LoopNest, loop: Loop) -> int:
-    """How many registers the lanes of a step fill.
-
-    Reductions with lanes along an outer loop use half of all registers, to hide latencies.
-    """
-    target = nest.kernel.target
-    registers = target.vector_registers
+    """How many registers the lanes of a step fill."""
+    target, limits = nest.kernel.target, nest.kernel.target.kernels.loops
     if _has_strided_lanes(nest, loop):
         return 1
     if not nest.space.inner:
-        return registers // 16
+        return limits.pointwise_registers
     if nest.vectorized is Vectorized.OUTER:
-        piece = target.kernels.loops.column_piece_bytes // target.vector_bytes if _only_combines(nest) else 0
-        return max(registers // 2, piece)
-    return registers // 4 if any(arg_reduction_of(n) for n in nest.structure.nodes) else 4
+        piece = limits.column_piece_bytes // target.vector_bytes if _only_combines(nest) else 0
+        return max(limits.column_registers, piece)
+    finds_positions = any(arg_reduction_of(n) for n in nest.structure.nodes)
+    return limits.position_registers if finds_positions else limits.row_registers
 
 
 def _only_combines(nest: LoopNest) -> bool:
     """Whether the kernel is one long reduction with few operations on each loaded element."""
-    steps = _static_product(loop.size for loop in nest.space.inner)
-    is_long = steps is None or steps >= nest.kernel.target.kernels.loops.min_long_sum
-    return is_long and len(nest.structure.nodes) == 1 and work_of(nest.structure.nodes) <= 2
+    steps, limits = _static_product(loop.size for loop in nest.space.inner), nest.kernel.target.kernels.loops
+    is_long = steps is None or steps >= limits.min_long_sum
+    return is_long and len(nest.structure.nodes) == 1 and work_of(nest.structure.nodes, limits) <= 2
 
 
 def _has_strided_lanes(nest: LoopNest, loop: Loop) -> bool:

@@ -18,7 +18,6 @@ from oneflow.lowering.llvm.lanes import Lanes
 from oneflow.lowering.llvm.loop_nest import LoopNest, Vectorized
 from oneflow.lowering.llvm.nest_emitters import NestEmitters
 from oneflow.lowering.llvm.parallel_range import ParallelRange, steps_of, work_of
-from oneflow.lowering.llvm.phase_emitter import PhaseEmitter
 from oneflow.lowering.llvm.vector_width import vector_width, vectorized_loop
 from oneflow.lowering.llvm.writer import Index, Writer
 
@@ -83,7 +82,7 @@ def vectorized_nest(
 
 
 def _emit(nest: LoopNest) -> str:
-    return OuterLoops(nest, PhaseEmitter(NestEmitters(nest)).emit).emit()
+    return OuterLoops(nest, NestEmitters(nest).emit).emit()
 
 
 @dataclass
@@ -107,7 +106,8 @@ class OuterLoops:
         inner = [loop.size for loop in self.nest.space.inner]
         size = self.chunked.size if self.chunked else 1
         chunk = min(self.chunk, size) if isinstance(size, int) else self.chunk
-        work = work_of(self.nest.structure.nodes) * steps_of([*inner, chunk])
+        loops = self.nest.kernel.target.kernels.loops
+        work = work_of(self.nest.structure.nodes, loops) * steps_of([*inner, chunk], loops.dynamic_steps)
         return ParallelRange(self.nest, self._factors, work).emit(self._step)
 
     def _factors(self, writer: Writer, space: IterationSpace) -> list[Index]:

@@ -50,8 +50,8 @@ def cpu_target_named(name: str) -> CpuTarget:
     return CPU_TARGETS[name]
 
 
-def gpu_target_named(arch: str, sms: int | None = None) -> GpuTarget:
-    """The GPU target of an architecture; `sm_90a` and `sm_90f` are `sm_90`. `sms` is the device's number of SMs.
+def gpu_target_named(arch: str) -> GpuTarget:
+    """The GPU target of an architecture; `sm_90a` and `sm_90f` are `sm_90`.
 
     Raises:
         TargetError: the architecture is unknown.
@@ -60,7 +60,7 @@ def gpu_target_named(arch: str, sms: int | None = None) -> GpuTarget:
     if name not in GPU_TARGETS:
         known = ", ".join(GPU_TARGETS)
         raise TargetError(f"expected one of the architectures {known}, got {arch!r}{suggestion(arch, GPU_TARGETS)}")
-    return GPU_TARGETS[name] if sms is None else GPU_TARGETS[name].with_sms(sms)
+    return GPU_TARGETS[name]
 
 
 def cpu_target() -> CpuTarget:

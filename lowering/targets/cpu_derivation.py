@@ -89,6 +89,18 @@ def _loops(cpu: CpuTarget) -> LoopParameters:
         tile_columns=cpu.page_bytes // F32_BYTES,
         max_transposed_elements=cpu.l2_bytes // 4 // F32_BYTES,
         min_transposed_uses=64,
+        # A tile has a register for each row: every processor has at least sixteen.
+        max_transposed_lanes=16,
+        min_lanes=4,
+        pointwise_registers=cpu.vector_registers // 16,
+        # Accumulators for half of all registers hide the latency of operations.
+        column_registers=cpu.vector_registers // 2,
+        position_registers=cpu.vector_registers // 4,
+        row_registers=4,
+        math_operations=12,
+        call_operations=4,
+        dynamic_steps=64,
+        min_row_steps=MAX_PARTS,
     )
 
 
@@ -111,6 +123,8 @@ def _contractions(cpu: CpuTarget) -> ContractionParameters:
         max_dot_columns=dot_columns,
         dot_step_columns=8 * dot_columns,
         max_epilogue_cost=64,
+        fma_per_operation=8,
+        dynamic_depth=BLOCK_DEPTH // 2,
     )
 
 

@@ -31,6 +31,14 @@ class LoopParameters:
         tile_rows, tile_columns: rows and columns of one parallel step of a transpose.
         max_transposed_elements, min_transposed_uses: a kernel copies a tensor into transposed order if the tensor has
             at most so many elements and each element is used in at least so many steps.
+        max_transposed_lanes: most rows and columns of a tile that is transposed in registers.
+        min_lanes: vectors are not halved below so many lanes for short loops.
+        pointwise_registers, row_registers, position_registers, column_registers: registers of the lanes of a step, in
+            a kernel without reductions, a reduction along rows, one that finds positions, and one along columns.
+        math_operations, call_operations: element operations that take as long as one of the dialect `math`, and as a
+            call; others take one.
+        dynamic_steps: assumed steps of a loop of dynamic size.
+        min_row_steps: fewest rows whose reductions and consumers are one kernel, so that several threads have rows.
     """
 
     parallel_operations: int
@@ -48,6 +56,16 @@ class LoopParameters:
     tile_columns: int
     max_transposed_elements: int
     min_transposed_uses: int
+    max_transposed_lanes: int
+    min_lanes: int
+    pointwise_registers: int
+    row_registers: int
+    position_registers: int
+    column_registers: int
+    math_operations: int
+    call_operations: int
+    dynamic_steps: int
+    min_row_steps: int
 
 
 @dataclass(frozen=True)
@@ -68,6 +86,9 @@ class ContractionParameters:
         max_dot_rows, max_dot_columns: most rows and columns of a tile of dot products.
         dot_step_columns: columns of one parallel step of dot products.
         max_epilogue_cost: largest cost of an epilogue in the kernel of a product, see `epilogue_fusion`.
+        fma_per_operation: multiply-adds of a register tile that take as long as an element operation of a loop nest,
+            which loads its operands.
+        dynamic_depth: assumed depth of a product of dynamic depth.
     """
 
     max_tile_rows: int
@@ -81,6 +102,8 @@ class ContractionParameters:
     max_dot_columns: int
     dot_step_columns: int
     max_epilogue_cost: int
+    fma_per_operation: int
+    dynamic_depth: int
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """GPU targets: the facts of a GPU, the parameters that follow from the facts, and the table of targets.
 
-A row of `GPU_TARGETS` adds a GPU. `gpu_derivation` computes the parameters of kernels and of the cost model from the
-row; `benchmarks/gpu_autotune.py` measures how far the choices of the model are from the fastest candidates.
+A row of `GPU_TARGETS` adds an architecture, with the facts of one card; `GpuTarget.on_card` takes those of another.
+`gpu_derivation` computes the parameters of kernels and of the cost model from the facts;
+`benchmarks/gpu_autotune.py` measures how far the choices of the model are from the fastest candidates.
 """
 
 from __future__ import annotations
@@ -9,10 +10,12 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass, field, replace
 
+from oneflow.lowering.targets.card import CardFacts, GpuRates
 from oneflow.lowering.targets.fitted import Fitted, with_fitted
-from oneflow.lowering.targets.gpu_derivation import HOPPER_RATES, HOPPER_SMS, GpuRates, derive_kernels, derive_model
+from oneflow.lowering.targets.gpu_derivation import derive_kernels, derive_model
 from oneflow.lowering.targets.gpu_parameters import KernelParameters
-from oneflow.lowering.targets.instructions import MMA, MMA_TURING, TCGEN05, WGMMA, TensorCoreShape
+from oneflow.lowering.targets.hopper import HOPPER_RATES, HOPPER_SMS
+from oneflow.lowering.targets.instructions import MMA, MMA_TURING, TCGEN05, WARP, WGMMA, TensorCoreShape
 from oneflow.lowering.targets.matmul_model import MatmulModel, MatmulTile
 
 
@@ -102,10 +105,24 @@ class GpuTarget:
         """The peak rate of multiply-adds of 16-bit operands."""
         return 1e6 * self.sms * self.rates.tensor_fma_per_cycle * self.rates.clock_mhz
 
-    def with_sms(self, sms: int) -> GpuTarget:
-        """A card of the same architecture with other SMs, and with bandwidth in proportion."""
-        bandwidth = self.rates.dram_bytes_per_second * (sms / self.sms)
-        return replace(self, sms=sms, rates=replace(self.rates, dram_bytes_per_second=bandwidth))
+    def on_card(self, facts: CardFacts) -> GpuTarget:
+        """The target for a card of the architecture. Facts that the driver does not report stay as they are."""
+        rates = self.rates
+        return replace(
+            self,
+            sms=facts.sms or self.sms,
+            sm_shared_bytes=facts.sm_shared_bytes or self.sm_shared_bytes,
+            block_shared_bytes=facts.block_shared_bytes or self.block_shared_bytes,
+            l2_cache_bytes=facts.l2_cache_bytes or self.l2_cache_bytes,
+            sm_warps=facts.sm_threads // WARP or self.sm_warps,
+            sm_registers=facts.sm_registers or self.sm_registers,
+            rates=replace(
+                rates,
+                clock_mhz=facts.clock_khz / 1000 or rates.clock_mhz,
+                memory_clock_mhz=facts.memory_clock_khz / 1000 or rates.memory_clock_mhz,
+                memory_bus_bits=facts.memory_bus_bits or rates.memory_bus_bits,
+            ),
+        )
 
     @functools.cached_property
     def kernels(self) -> KernelParameters:
@@ -121,50 +138,50 @@ class GpuTarget:
 #: The name of the cost model in a fitted table.
 MODEL = "model"
 _KIB, _MIB = 1 << 10, 1 << 20
-#: The targets by architecture: T4, A100, A40, Orin, L40S, H200, B200, B300, RTX 5090, GB10. Sizes of shared memory
-#: and numbers of warps are those of the CUDA programming guide; SMs, clocks, rates and sizes of L2 caches those of
-#: NVIDIA's data sheets and descriptions of the architectures.
+#: The targets by architecture, for programs that are compiled without a card: T4, A100, A40, Orin, L40S, H200, B200,
+#: B300, RTX 5090, GB10. Sizes of shared memory and numbers of warps are those of the CUDA programming guide; SMs,
+#: clocks, buses and sizes of L2 caches those that drivers report, or those of NVIDIA's data sheets.
 GPU_TARGETS = {
     target.arch: target
     for target in (
         GpuTarget(
-            "sm_75", 40, 64 * _KIB, 64 * _KIB, False, 4 * _MIB, GpuRates(1590, 512, 64, 0.32e12),
+            "sm_75", 40, 64 * _KIB, 64 * _KIB, False, 4 * _MIB, GpuRates(1590, 512, 64, 5001, 256),
             (MMA_TURING,), sm_warps=32,
         ),
         GpuTarget(
-            "sm_80", 108, 164 * _KIB, 163 * _KIB, False, 40 * _MIB, GpuRates(1410, 1024, 64, 2.04e12),
+            "sm_80", 108, 164 * _KIB, 163 * _KIB, False, 40 * _MIB, GpuRates(1410, 1024, 64, 1593, 5120),
             (MMA,), sm_warps=64,
         ),
         GpuTarget(
-            "sm_86", 84, 100 * _KIB, 99 * _KIB, False, 6 * _MIB, GpuRates(1740, 512, 128, 0.7e12),
+            "sm_86", 84, 100 * _KIB, 99 * _KIB, False, 6 * _MIB, GpuRates(1740, 512, 128, 7251, 384),
             (MMA,), sm_warps=48,
         ),
         GpuTarget(
-            "sm_87", 16, 164 * _KIB, 163 * _KIB, False, 4 * _MIB, GpuRates(1300, 1024, 128, 0.2e12),
+            "sm_87", 16, 164 * _KIB, 163 * _KIB, False, 4 * _MIB, GpuRates(1300, 1024, 128, 3200, 256),
             (MMA,), sm_warps=48,
         ),
         GpuTarget(
-            "sm_89", 142, 100 * _KIB, 99 * _KIB, False, 96 * _MIB, GpuRates(2520, 512, 128, 0.86e12),
+            "sm_89", 142, 100 * _KIB, 99 * _KIB, False, 96 * _MIB, GpuRates(2520, 512, 128, 9001, 384),
             (MMA,), sm_warps=48,
         ),
         GpuTarget(
-            "sm_90", HOPPER_SMS, 228 * _KIB, 227 * _KIB, True, 50 * _MIB, HOPPER_RATES,
+            "sm_90", HOPPER_SMS, 228 * _KIB, 227 * _KIB, True, 60 * _MIB, HOPPER_RATES,
             (WGMMA, MMA), sm_warps=64,
         ),
         GpuTarget(
-            "sm_100", 148, 228 * _KIB, 227 * _KIB, True, 126 * _MIB, GpuRates(1860, 4096, 128, 8.0e12),
+            "sm_100", 148, 228 * _KIB, 227 * _KIB, True, 126 * _MIB, GpuRates(1965, 4096, 128, 3996, 8192),
             (TCGEN05, MMA), sm_warps=64,
         ),
         GpuTarget(
-            "sm_103", 148, 228 * _KIB, 227 * _KIB, True, 126 * _MIB, GpuRates(1860, 4096, 128, 8.0e12),
+            "sm_103", 148, 228 * _KIB, 227 * _KIB, True, 126 * _MIB, GpuRates(1965, 4096, 128, 3996, 8192),
             (TCGEN05, MMA), sm_warps=64,
         ),
         GpuTarget(
-            "sm_120", 170, 100 * _KIB, 99 * _KIB, True, 96 * _MIB, GpuRates(2410, 256, 128, 1.79e12),
+            "sm_120", 170, 100 * _KIB, 99 * _KIB, True, 96 * _MIB, GpuRates(2410, 256, 128, 14001, 512),
             (MMA,), sm_warps=48,
         ),
         GpuTarget(
-            "sm_121", 48, 100 * _KIB, 99 * _KIB, True, 24 * _MIB, GpuRates(2420, 512, 128, 0.27e12),
+            "sm_121", 48, 100 * _KIB, 99 * _KIB, True, 24 * _MIB, GpuRates(2420, 512, 128, 4266, 256),
             (MMA,), sm_warps=48,
         ),
     )

@@ -5,7 +5,10 @@
 - *Programs per SM* keep as many bytes in flight as DRAM delivers to an SM in the time of one access, which is about
   equal on all GPUs (Little's law): they are proportional to the bandwidth of an SM.
 - *Blocks in shared memory* have as many pipeline stages as shared memory holds.
-- *Rates of the cost model* are those fitted on Hopper, in proportion to the peak rates of the GPU. Times are equal.
+- *Rates of the cost model* are those fitted on Hopper, in proportion to the peak rates of the GPU: kernels attain the
+  same share of a peak on every GPU. Times are equal.
+- *Recomputed operations* take less time than DRAM takes to write and read an element of 16 bits.
+- *Steps in order* take the latency of a load each, and other steps two more launches and the traffic of these.
 - *Tiles* of matrix products are those fitted on Hopper where tensor cores read shared memory (`wgmma`, `tcgen05`).
   Other tensor cores read registers: a tile reaches the share of the peak that reading its operands from shared memory
   leaves.
@@ -17,7 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from oneflow.lowering.targets.gpu_parameters import (
@@ -25,10 +28,12 @@ from oneflow.lowering.targets.gpu_parameters import (
     AttentionParameters,
     BlockParameters,
     GroupedCallLimits,
+    GroupwiseParameters,
     KernelParameters,
     LaunchParameters,
     NormGradientParameters,
     ReductionParameters,
+    ScatterParameters,
     SharedRowParameters,
     SplitLimits,
 )
@@ -36,50 +41,33 @@ from oneflow.lowering.targets.hopper import (
     CAUSAL_SHORT,
     FORWARD,
     HOPPER_MODEL,
+    HOPPER_RATES,
+    HOPPER_SMS,
     HOPPER_TILES,
     KEY_GRADIENTS,
     QUERY_GRADIENTS,
 )
-from oneflow.lowering.targets.instructions import VECTOR_BYTES, WARP, WGMMA
+from oneflow.lowering.targets.instructions import MIN_DOT_SIDE, VECTOR_BYTES, WARP, WGMMA
 from oneflow.lowering.targets.matmul_model import MatmulModel, MatmulTile, MatmulTiles
 
 if TYPE_CHECKING:
     from oneflow.lowering.targets.gpu import GpuTarget
 
 HALF_BYTES = 2
+#: The bytes of the number of a writer.
+WRITER_BYTES = 4
 #: How many times as many warps an SM holds as it runs of a kernel with much state in registers.
 WARP_SHARE = 4
-#: The smallest side of a block of attention, and the pipeline stages of tiles of products where memory holds these.
-MIN_KEYS, TILE_STAGES = 16, 3
-
-
-@dataclass(frozen=True)
-class GpuRates:
-    """Peak rates of a GPU.
-
-    Attributes:
-        clock_mhz: the boost clock of an SM.
-        tensor_fma_per_cycle: multiply-adds of 16-bit operands with f32 accumulators of one SM, on tensor cores.
-        f32_fma_per_cycle: multiply-adds of f32 of one SM, without tensor cores.
-        dram_bytes_per_second: of all SMs together.
-    """
-
-    clock_mhz: int
-    tensor_fma_per_cycle: int
-    f32_fma_per_cycle: int
-    dram_bytes_per_second: float
-
-
-#: The H200, to whose rates the model was fitted.
-HOPPER_SMS, HOPPER_RATES = 132, GpuRates(1830, 2048, 128, 4.8e12)
+#: The pipeline stages of tiles of products where memory holds these.
+TILE_STAGES = 3
 
 
 def derive_kernels(gpu: GpuTarget) -> KernelParameters:
     """The sizes of the kernels of a GPU other than matrix products."""
     blocks = _blocks(gpu)
     return KernelParameters(
-        blocks, _reductions(gpu, blocks), _shared_rows(gpu, blocks), _attention(gpu), _norm_gradients(gpu, blocks),
-        _launches(gpu),
+        blocks, _reductions(gpu, blocks), _scatters(gpu), _shared_rows(gpu, blocks), _attention(gpu),
+        _norm_gradients(gpu, blocks), _groupwise(gpu), _launches(gpu),
     )  # fmt: skip
 
 
@@ -120,9 +108,11 @@ def _blocks(gpu: GpuTarget) -> BlockParameters:
         chunk=4 * block,
         chunk_warps=2 * gpu.sm_schedulers,
         sequential=gpu.sm_schedulers * WARP,
+        sequential_per_thread=2 * per_thread,
         division_block=gpu.sm_registers // 4,
         max_warps=4 * gpu.sm_schedulers,
         scatter=2 * gpu.sm_schedulers * WARP,
+        scatter_per_thread=2,
         elements_per_thread=per_thread,
         row_bytes_per_thread=4 * VECTOR_BYTES,
         strided=2 * block,
@@ -139,9 +129,10 @@ def _blocks(gpu: GpuTarget) -> BlockParameters:
         planes=(block, block // 2, block // 4),
         transpose=line**2,
         max_transpose_side=line,
-        streamed_l2_caches=1.28,
+        streamed_l2_caches=16 / 15,
         # Tiles of neighbouring programs form a square.
         group_rows=_floor_power(math.sqrt(gpu.sms)),
+        dynamic_steps=1024,
     )
 
 
@@ -157,6 +148,23 @@ def _reductions(gpu: GpuTarget, blocks: BlockParameters) -> ReductionParameters:
         max_fused_row=blocks.max_row // 2,
         min_fused_columns_per_sm=blocks.strided_columns,
         max_small_elements=small // 2,
+        min_fused_rows=_floor_power(gpu.sms / 8),
+        max_recomputed_operations=_floor_power(2 * HALF_BYTES * _operations_per_byte(gpu)),
+    )
+
+
+def _operations_per_byte(gpu: GpuTarget) -> float:
+    """The operations on f32 in the time in which DRAM delivers a byte, at peak rates."""
+    return 1e6 * gpu.rates.clock_mhz * gpu.sms * gpu.rates.f32_fma_per_cycle / gpu.rates.dram_bytes_per_second
+
+
+def _scatters(gpu: GpuTarget) -> ScatterParameters:
+    model = derive_model(gpu)
+    # The writers are filled, updated and read.
+    traffic = 3 * WRITER_BYTES
+    return ScatterParameters(
+        max_ordered_steps=int(2 * model.dependent_launch / model.load_latency),
+        max_positions_per_step=_floor_power(model.load_latency * model.dram_bytes / traffic),
     )
 
 
@@ -193,12 +201,14 @@ def _attention(gpu: GpuTarget) -> AttentionParameters:
         gradient_groups=2,
         gradient_registers=240,
         gradient_average_registers=168,
+        min_gradient_tiles_per_sm=2,
+        min_paired_tiles_per_sm=2,
     )
 
 
 def _in_shared_memory(gpu: GpuTarget, blocks: AttentionBlocks, width: int) -> AttentionBlocks:
     """The blocks of a forward kernel with as many stages, then as many keys, as shared memory holds."""
-    while blocks.shared_bytes(width) > gpu.usable_shared_bytes and blocks.keys > MIN_KEYS:
+    while blocks.shared_bytes(width) > gpu.usable_shared_bytes and blocks.keys > MIN_DOT_SIDE:
         is_plain = blocks.stages == 1
         blocks = replace(blocks, keys=blocks.keys // 2) if is_plain else replace(blocks, stages=blocks.stages - 1)
     return blocks
@@ -226,6 +236,19 @@ def _norm_gradients(gpu: GpuTarget, blocks: BlockParameters) -> NormGradientPara
     )
 
 
+def _groupwise(gpu: GpuTarget) -> GroupwiseParameters:
+    model = derive_model(gpu)
+    return GroupwiseParameters(
+        max_rows=WGMMA.rows,
+        columns=(WGMMA.rows, WGMMA.rows // 2, MIN_DOT_SIDE),
+        row_bytes=gpu.cache_line_bytes,
+        warps=gpu.sm_schedulers,
+        # What DRAM delivers to an SM in the time of a load.
+        bytes_in_flight=round(model.load_latency * model.dram_bytes / gpu.sms),
+        max_stages=8,
+    )
+
+
 def _launches(gpu: GpuTarget) -> LaunchParameters:
     # Pointers, of which some stay for what the launch adds.
     parameters = gpu.parameter_bytes // 8 - 32
@@ -242,9 +265,12 @@ def _launches(gpu: GpuTarget) -> LaunchParameters:
         max_fused_entry_calls=64,
         max_fused_programs_per_sm=2,
         max_total_programs_per_sm=4,
-        max_fused_l2_share=0.08,
+        max_fused_l2_share=1 / 15,
         max_fused_warps=gpu.sm_schedulers,
-        no_reuse_l2_share=0.16,
+        no_reuse_l2_share=2 / 15,
+        scratch_distance=8,
+        min_graph_commands=4,
+        max_staged_bytes=1 << 16,
     )
 
 
@@ -279,7 +305,7 @@ def _depth(gpu: GpuTarget, tile: MatmulTile) -> int:
     """The depth of a step, halved until shared memory holds `TILE_STAGES` stages."""
     stages = TILE_STAGES * HALF_BYTES * (tile.rows + tile.columns)
     depth = tile.depth
-    while stages * depth > gpu.usable_shared_bytes and depth > 16:
+    while stages * depth > gpu.usable_shared_bytes and depth > MIN_DOT_SIDE:
         depth //= 2
     return depth
 

@@ -21,11 +21,12 @@ class BlockParameters:
         pointwise: block of a kernel without reductions.
         chunk: block of one step of a loop over blocks.
         chunk_warps: warps of a program that loops over chunks.
-        sequential: block of a reduction whose elements are combined in order.
+        sequential, sequential_per_thread: block of a reduction whose elements are combined in order; elements of a
+            thread.
         division_block: elements of the smallest block that is divided by one divisor for several elements of a
             thread: in smaller blocks some threads have fewer elements, and its registers leave an SM fewer programs.
         max_warps: most warps of a program whose elements are independent.
-        scatter: block of positions of a scatter.
+        scatter, scatter_per_thread: block of positions of a scatter; positions of a thread.
         elements_per_thread: elements of a thread in kernels without reductions.
         row_bytes_per_thread: bytes of a row for each thread; twice as many in long rows.
         strided: block of a reduction whose elements are strided in memory.
@@ -45,6 +46,7 @@ class BlockParameters:
         streamed_l2_caches: size of a tensor, in L2 caches, from which on reads are streamed, so that reads do not
             evict written data.
         group_rows: rows of tiles of a matrix product that neighbouring programs share, for reuse in the L2 cache.
+        dynamic_steps: assumed steps of a loop of dynamic size.
     """
 
     max_row: int
@@ -53,9 +55,11 @@ class BlockParameters:
     chunk: int
     chunk_warps: int
     sequential: int
+    sequential_per_thread: int
     division_block: int
     max_warps: int
     scatter: int
+    scatter_per_thread: int
     elements_per_thread: int
     row_bytes_per_thread: int
     strided: int
@@ -74,6 +78,7 @@ class BlockParameters:
     max_transpose_side: int
     streamed_l2_caches: float
     group_rows: int
+    dynamic_steps: int
 
 
 @dataclass(frozen=True)
@@ -104,6 +109,8 @@ class ReductionParameters:
             numbers.
         min_fused_columns_per_sm: fewest columns per SM for which column sums and their consumers are one kernel.
         max_small_elements: operands of at most so many elements are one kernel with their consumers in any case.
+        min_fused_rows: fewest rows whose reductions and consumers are one kernel.
+        max_recomputed_operations: most operations on an element that are computed again rather than read from memory.
     """
 
     rows: SplitLimits
@@ -114,6 +121,22 @@ class ReductionParameters:
     max_fused_row: int
     min_fused_columns_per_sm: int
     max_small_elements: int
+    min_fused_rows: int
+    max_recomputed_operations: int
+
+
+@dataclass(frozen=True)
+class ScatterParameters:
+    """Writes to positions from data, of which the last has to win.
+
+    Attributes:
+        max_ordered_steps: most steps that are as fast in order as with two more kernels, which find last writers.
+        max_positions_per_step: most positions for each step: to find the last writers of more positions takes longer
+            than the steps in order.
+    """
+
+    max_ordered_steps: int
+    max_positions_per_step: int
 
 
 @dataclass(frozen=True)
@@ -212,6 +235,9 @@ class AttentionParameters:
         gradient_groups: consumer warp groups of a program of these.
         gradient_registers, gradient_average_registers: registers of a thread of a consumer warp group of these, and
             of a program's threads on average.
+        min_gradient_tiles_per_sm: with fewer tiles the plain backward kernels keep more SMs busy.
+        min_paired_tiles_per_sm: fewest tiles of causal attention that programs take in pairs of a heavy and a light
+            one.
     """
 
     max_width: int
@@ -230,6 +256,8 @@ class AttentionParameters:
     gradient_groups: int
     gradient_registers: int
     gradient_average_registers: int
+    min_gradient_tiles_per_sm: int
+    min_paired_tiles_per_sm: int
 
 
 @dataclass(frozen=True)
@@ -256,6 +284,27 @@ class NormGradientParameters:
 
 
 @dataclass(frozen=True)
+class GroupwiseParameters:
+    """Products with weights of 4 and 8 bits that are dequantized in registers.
+
+    Attributes:
+        max_rows: most rows of a product, which are in one block: more blocks would dequantize the weight again.
+        columns: candidates for the columns of a program, most first.
+        row_bytes: most bytes of a row of the weight in a step of the depth.
+        warps: warps of a program.
+        bytes_in_flight: bytes of the weight that an SM loads at the same time.
+        max_stages: most pipeline stages.
+    """
+
+    max_rows: int
+    columns: tuple[int, ...]
+    row_bytes: int
+    warps: int
+    bytes_in_flight: int
+    max_stages: int
+
+
+@dataclass(frozen=True)
 class GroupedCallLimits:
     """Limits of a grouped launch: calls have at most `programs_per_sm` programs per SM, since larger calls fill the
     GPU alone; the launch has at most `parameters` parameters.
@@ -267,7 +316,7 @@ class GroupedCallLimits:
 
 @dataclass(frozen=True)
 class LaunchParameters:
-    """Grouped launches, horizontal fusion and reuse of temporary memory.
+    """Grouped launches, horizontal fusion, reuse of temporary memory, and graphs.
 
     Attributes:
         max_parameters: most parameters of a kernel.
@@ -282,6 +331,9 @@ class LaunchParameters:
             largest.
         no_reuse_l2_share: temporaries that take at most this part of the L2 cache share no memory, so that a kernel
             does not wait for the readers of an earlier tensor in the same memory.
+        scratch_distance: scratch memory is not reused for so many commands, so that these can run concurrently.
+        min_graph_commands: fewest commands of a graph: the launch of a graph costs as much as a few kernel launches.
+        max_staged_bytes: largest result of a captured external kernel that is written to fixed memory and copied.
     """
 
     max_parameters: int
@@ -292,6 +344,9 @@ class LaunchParameters:
     max_fused_l2_share: float
     max_fused_warps: int
     no_reuse_l2_share: float
+    scratch_distance: int
+    min_graph_commands: int
+    max_staged_bytes: int
 
 
 @dataclass(frozen=True)
@@ -300,7 +355,9 @@ class KernelParameters:
 
     blocks: BlockParameters
     reductions: ReductionParameters
+    scatters: ScatterParameters
     shared_rows: SharedRowParameters
     attention: AttentionParameters
     norm_gradients: NormGradientParameters
+    groupwise: GroupwiseParameters
     launches: LaunchParameters

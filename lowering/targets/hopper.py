@@ -6,9 +6,12 @@ model are from the fastest candidates.
 
 from __future__ import annotations
 
+from oneflow.lowering.targets.card import GpuRates
 from oneflow.lowering.targets.gpu_parameters import WarpSpecializedAttention, WarpSpecializedAttentionGradient
 from oneflow.lowering.targets.matmul_model import MatmulModel, MatmulTile, MatmulTiles
 
+#: The SMs and the peak rates of the H200, to which the rates of the model were fitted.
+HOPPER_SMS, HOPPER_RATES = 132, GpuRates(1980, 2048, 128, 3201, 6144)
 # fmt: off
 #: The tiles and their efficiencies, measured on an H100 and an H200.
 HOPPER_TILES = MatmulTiles(

@@ -9,12 +9,14 @@ from dataclasses import dataclass
 
 #: The threads of a warp, the warps of a warp group, and the most warps of a program.
 WARP, WARP_GROUP, MAX_WARPS = 32, 4, 32
-#: The most registers of a thread.
-MAX_THREAD_REGISTERS = 255
+#: The most registers of a thread, and the granularity of their number.
+MAX_THREAD_REGISTERS, REGISTER_STEP = 255, 8
 #: The shared memory of a program that has not asked for more.
 DEFAULT_SHARED_BYTES = 48 << 10
-#: The bytes that a thread loads or stores at once.
+#: The bytes that a thread loads or stores at once, to which kernels assume that every tensor is aligned.
 VECTOR_BYTES = 16
+#: The shortest side of an operand of `tl.dot`: the block of an instruction of tensor cores.
+MIN_DOT_SIDE = 16
 
 
 @dataclass(frozen=True)
@@ -61,13 +63,15 @@ class TensorMemoryAccelerator:
 
     Attributes:
         alignment_bytes: strides, and the bytes of a row of a block, are multiples.
+        swizzle_bytes: bytes of a row of a block in shared memory whose reads have no bank conflicts.
         max_block_side: the longest side of a block.
         max_rank: the most dimensions.
     """
 
     alignment_bytes: int
+    swizzle_bytes: int
     max_block_side: int
     max_rank: int
 
 
-TMA = TensorMemoryAccelerator(alignment_bytes=16, max_block_side=256, max_rank=5)
+TMA = TensorMemoryAccelerator(alignment_bytes=16, swizzle_bytes=128, max_block_side=256, max_rank=5)

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from oneflow.lowering.targets.choice import DEFAULT_GPU, gpu_target, gpu_target_named
+from oneflow.lowering.targets.gpu import GpuTarget
+from oneflow.lowering.targets.instructions import VECTOR_BYTES, WARP
 from oneflow.lowering.triton.codegen.prelude import preamble
 from oneflow.lowering.triton.names import identifier
 from oneflow.lowering.triton.source import GLUON, Parameter, Source
@@ -121,12 +123,13 @@ def _root(error: BaseException) -> BaseException:
 
 
 def _compile(source: Source, number: int) -> Binary:
-    source, lifted = lift_descriptors(source, number)
+    gpu = _target_of(f"sm_{number}")
+    source, lifted = lift_descriptors(source, gpu.has_tma)
     signature = dict(source.parameters)
     pointers = [i for i, p in enumerate(source.parameters) if p.is_pointer]
-    hints = {(i,): [["tt.divisibility", 16]] for i in pointers}
+    hints = {(i,): [["tt.divisibility", VECTOR_BYTES]] for i in pointers}
     ast = _language(source)(load_function(source), signature, {}, hints)
-    target, limit = triton("backends.compiler").GPUTarget("cuda", number, 32), _shared_memory_limit(number)
+    target, limit = triton("backends.compiler").GPUTarget("cuda", number, WARP), gpu.block_shared_bytes
     for stages in range(source.stages, 0, -1):
         options = {"num_warps": source.warps, "num_stages": stages, "maxnreg": source.registers or None}
         stage_results, metadata = _stages(ast, target, options)
@@ -145,10 +148,10 @@ def _compile(source: Source, number: int) -> Binary:
     )
 
 
-def _shared_memory_limit(number: int) -> int:
-    """The bytes of shared memory of a block, by the chosen target if it has this architecture."""
-    arch, chosen = f"sm_{number}", gpu_target()
-    return (chosen if chosen.arch == arch else gpu_target_named(arch)).block_shared_bytes
+def _target_of(arch: str) -> GpuTarget:
+    """The chosen target if it has this architecture, or else that of the table."""
+    chosen = gpu_target()
+    return chosen if chosen.arch == arch else gpu_target_named(arch)
 
 
 def _language(source: Source) -> Any:

@@ -18,7 +18,7 @@ class DirectExecution(Recorder):
     """The `run` argument of a plan that enqueues each command on a stream; addresses are those of the device."""
 
     def __init__(self, executable: Any, arguments: Sequence[CudaArray], stream: Stream) -> None:
-        super().__init__(executable.program, executable.scratch, executable.on_device)
+        super().__init__(executable.program, executable.scratch, executable.on_device, executable.limits)
         self.executable, self.arguments, self.stream = executable, arguments, stream
         self.temporaries: dict[int, Memory] = {}
         self.result_arrays: dict[int, CudaArray] = {}

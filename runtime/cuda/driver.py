@@ -15,11 +15,24 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from oneflow.lowering.targets.card import CardFacts
 from oneflow.lowering.targets.choice import gpu_target_named
 from oneflow.lowering.targets.gpu import GpuTarget
 from oneflow.lowering.targets.instructions import DEFAULT_SHARED_BYTES, WARP
 
 HINT = "expected an NVIDIA GPU, its driver, and CUDA's Python bindings (pip install 'oneflow-mlir[gpu]')"
+#: The attributes of a device that are facts of its card, by the field of `CardFacts`.
+FACTS = {
+    "sms": "MULTIPROCESSOR_COUNT",
+    "clock_khz": "CLOCK_RATE",
+    "memory_clock_khz": "MEMORY_CLOCK_RATE",
+    "memory_bus_bits": "GLOBAL_MEMORY_BUS_WIDTH",
+    "l2_cache_bytes": "L2_CACHE_SIZE",
+    "sm_shared_bytes": "MAX_SHARED_MEMORY_PER_MULTIPROCESSOR",
+    "block_shared_bytes": "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN",
+    "sm_registers": "MAX_REGISTERS_PER_MULTIPROCESSOR",
+    "sm_threads": "MAX_THREADS_PER_MULTIPROCESSOR",
+}
 #: The handle of the legacy default stream.
 LEGACY = 1
 #: The status `CUDA_ERROR_NOT_READY` of an event that has not completed.
@@ -110,33 +123,33 @@ class Device:
     def __str__(self) -> str:
         return self.name
 
+    def attribute(self, name: str) -> int:
+        """An attribute of the device by the end of the driver's name for it: `CU_DEVICE_ATTRIBUTE_<name>`."""
+        attribute = getattr(_cuda().CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}")
+        return int(call("cuDeviceGetAttribute", attribute, self.handle))
+
     @functools.cached_property
     def arch(self) -> str:
         """The architecture, for example `sm_90`."""
-        attributes = _cuda().CUdevice_attribute
-        major = call("cuDeviceGetAttribute", attributes.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, self.handle)
-        minor = call("cuDeviceGetAttribute", attributes.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, self.handle)
-        return f"sm_{major}{minor}"
+        return f"sm_{self.attribute('COMPUTE_CAPABILITY_MAJOR')}{self.attribute('COMPUTE_CAPABILITY_MINOR')}"
 
     @functools.cached_property
     def properties(self) -> tuple[str, int, int, int, int]:
         """The name, the compute capability, the bytes of memory and the number of SMs."""
-        attributes = _cuda().CUdevice_attribute
         names = ("COMPUTE_CAPABILITY_MAJOR", "COMPUTE_CAPABILITY_MINOR", "MULTIPROCESSOR_COUNT")
-        values = (getattr(attributes, f"CU_DEVICE_ATTRIBUTE_{name}") for name in names)
-        major, minor, sms = (int(call("cuDeviceGetAttribute", name, self.handle)) for name in values)
+        major, minor, sms = map(self.attribute, names)
         text = call("cuDeviceGetName", 256, self.handle).split(b"\0")[0].decode()
         return text, major, minor, int(call("cuDeviceTotalMem", self.handle)), sms
 
     @functools.cached_property
     def target(self) -> GpuTarget:
-        """The target for which kernels are compiled.
+        """The target for which kernels are compiled, with the facts that the driver reports.
 
         Raises:
             ValueError: the architecture is not in the table of targets.
         """
-        name = _cuda().CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
-        return gpu_target_named(self.arch, int(call("cuDeviceGetAttribute", name, self.handle)))
+        facts = CardFacts(**{field: self.attribute(name) for field, name in FACTS.items()})
+        return gpu_target_named(self.arch).on_card(facts)
 
     def use(self) -> None:
         """Makes the device's context current in the calling thread."""

@@ -23,6 +23,7 @@ from oneflow.dialect.record import REGISTRY, Registry
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.lowering.targets.choice import gpu_target, gpu_target_on, using_gpu
 from oneflow.lowering.targets.gpu import GpuTarget
+from oneflow.lowering.targets.instructions import VECTOR_BYTES
 from oneflow.lowering.triton.launch.program import Program, read_program
 from oneflow.runtime import cache
 from oneflow.runtime.arguments import ArgumentError, Parameter, as_array, bind
@@ -45,7 +46,7 @@ from oneflow.runtime.footprint import Footprint
 from oneflow.runtime.spans import overlapping_pairs
 
 #: The alignment in bytes that kernels assume of every pointer.
-ALIGNMENT = 16
+ALIGNMENT = VECTOR_BYTES
 #: The environment variable that turns CUDA graphs off if it is 0.
 USE_GRAPHS = "ONEFLOW_CUDA_GRAPHS"
 
@@ -101,6 +102,7 @@ class CudaExecutable:
     other.
 
     Attributes:
+        limits: of launches on the device.
         last_run: the replay cache of the last run, if it has one.
         on_device: the external kernels that take device memory, by number.
         host_kernels: the kernels of the program that run on the host, by name.
@@ -117,7 +119,7 @@ class CudaExecutable:
                  collectives: Collectives | None = None, workers: CompileWorkers | None = None) -> None:  # fmt: skip
         program, binaries = compile_for_arch(program, device.arch, cached, workers)
         self._source, self.inputs, self.outputs, self.program = source, inputs, outputs, program
-        self.device, self._cached = device, cached
+        self.device, self._cached, self.limits = device, cached, gpu_target_on(device.target).kernels.launches
         device.use()
         self.kernels = {name: Kernel(program.sources[name], binary) for name, binary in binaries.items()}
         self.scratch = {name: binary.scratch for name, binary in binaries.items()}
@@ -333,13 +335,14 @@ class CudaExecutable:
         sizes = self._sizes(arguments) if self._is_dynamic else self._no_sizes
         if sizes not in self._steps_by_sizes:
             try:
-                script = record(self.program, sizes, self.scratch, self.on_device)
+                script = record(self.program, sizes, self.scratch, self.on_device, self.limits)
                 for number, result in enumerate(script.results):
                     result.shape = self.result_shape(number, result.shape)
                 counts = len(self.inputs), len(self.outputs)
-                known = self.kernels, self.device.context, counts, self.call_external, self._graphs
+                known = self.kernels, self.device.context, counts, self.call_external
+                graphs = self.limits.min_graph_commands, self._graphs
                 recorded = {n for n, kernel in self.on_device.items() if kernel.recorded}
-                self._steps_by_sizes[sizes] = Steps(script, *known, recorded, self._collective_scope)
+                self._steps_by_sizes[sizes] = Steps(script, *known, *graphs, recorded, self._collective_scope)
             except DataDependentPlan:
                 self._steps_by_sizes[sizes] = None
         return self._steps_by_sizes[sizes]

@@ -22,6 +22,8 @@ import numpy as np
 from oneflow.dialect.dtypes import BY_MLIR
 from oneflow.dialect.external import ExternalKernel
 from oneflow.lowering.buffers import Buffer, assign_offsets
+from oneflow.lowering.targets.choice import gpu_target
+from oneflow.lowering.targets.gpu_parameters import LaunchParameters
 from oneflow.lowering.triton.launch.program import Program
 from oneflow.lowering.triton.source import Source
 from oneflow.runtime.failures import position_error, size_error
@@ -29,10 +31,6 @@ from oneflow.runtime.failures import position_error, size_error
 #: The number of low bits of a symbolic address that are the offset in its region.
 OFFSET_BITS = 56
 OFFSET_MASK = (1 << OFFSET_BITS) - 1
-#: Scratch memory is not reused for this many commands, so that those commands can run concurrently.
-REUSE_DISTANCE = 8
-#: A captured external kernel writes results of at most this many bytes to fixed memory, from which they are copied.
-MAX_STAGED_BYTES = 1 << 16
 #: A region that every external kernel writes: collectives have to run in the same order on all ranks.
 EXTERNAL_ORDER = -1
 #: No command.
@@ -133,6 +131,7 @@ class Recorder:
     Attributes:
         scratch: the bytes of scratch memory of each program of a kernel, by the name of the kernel.
         on_device: the external kernels that take device memory.
+        limits: of launches of the device.
         extents: the bytes at a symbolic address, where they are known.
         accessed: the accesses of each command.
         buffers: the temporaries, to be placed when the script is complete.
@@ -141,6 +140,7 @@ class Recorder:
     program: Program
     scratch: Mapping[str, int]
     on_device: Mapping[int, ExternalKernel] = field(default_factory=dict)
+    limits: LaunchParameters = field(default_factory=lambda: gpu_target().kernels.launches)
     commands: list[Command] = field(default_factory=list)
     regions: dict[Region, int] = field(default_factory=lambda: {Region("absolute"): 0})
     results: dict[int, Result] = field(default_factory=dict)
@@ -225,7 +225,7 @@ class Recorder:
         staging = {
             a: self.temporary(n)
             for a, n in results
-            if kernel.recorded and self._is_result(a) and n <= MAX_STAGED_BYTES
+            if kernel.recorded and self._is_result(a) and n <= self.limits.max_staged_bytes
         }
         memory = [a for a, _ in inputs] + [staging.get(a, a) for a, _ in results]
         memory += [self._scratch(kernel.workspace)] if kernel.workspace else []
@@ -261,7 +261,7 @@ class Recorder:
 
     def _scratch(self, size: int) -> int:
         address = self.temporary(size)
-        self.buffers[-1].last = len(self.commands) + REUSE_DISTANCE
+        self.buffers[-1].last = len(self.commands) + self.limits.scratch_distance
         return address
 
     def add(self, command: Command) -> None:
@@ -305,14 +305,15 @@ def record(
     sizes: Sequence[tuple[int, ...]],
     scratch: Mapping[str, int],
     on_device: Mapping[int, ExternalKernel] | None = None,
+    limits: LaunchParameters | None = None,
 ) -> Script:
-    """The script of a program for the dynamic sizes of its arguments.
+    """The script of a program for the dynamic sizes of its arguments, by default for the chosen target.
 
     Raises:
         DataDependentPlan: the commands depend on values.
         SizeError: the sizes do not fit.
     """
-    recorder = Recorder(program, scratch, on_device or {})
+    recorder = Recorder(program, scratch, on_device or {}, limits or gpu_target().kernels.launches)
     arguments = [x for i, own in enumerate(sizes) for x in (recorder.region_address("argument", i), *own)]
     program.function()(recorder, *arguments)
     return recorder.script()

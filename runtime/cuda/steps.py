@@ -39,8 +39,6 @@ from oneflow.runtime.cuda.tensor_maps import MapArgument
 
 #: The `struct` formats that pack a float into the 8 bytes of a parameter.
 FLOATS = {"fp32": "<fxxxx", "fp64": "<d"}
-#: Graphs are used from this many commands on: the launch of a graph costs as much as a few kernel launches.
-MIN_GRAPH_COMMANDS = 4
 #: The most instances of the graphs of a script: results of a run often live until the next run has made new ones.
 MAX_INSTANCES = 2
 
@@ -267,6 +265,7 @@ class Steps:
         kernels: the loaded kernels, by name.
         counts: the numbers of arguments and results.
         call: enqueues an external kernel on a stream.
+        min_graph_commands: the fewest commands of a graph.
         use_graphs: whether graphs are wanted; false also where the script is too short for graphs.
         captured_externals: the numbers of the external kernels that are captured as graph nodes.
         collective_scope: the context in which graphs with captured external kernels are launched.
@@ -279,6 +278,7 @@ class Steps:
     context: Any
     counts: tuple[int, int]
     call: ExternalCall
+    min_graph_commands: int
     use_graphs: bool = True
     captured_externals: Collection[int] = ()
     collective_scope: Callable[[], AbstractContextManager[None]] = nullcontext
@@ -289,7 +289,7 @@ class Steps:
         self.steps = [make_step(c, self.kernels, self.call, self.captured_externals) for c in self.script.commands]
         self.captured_steps = {n for n, s in enumerate(self.steps) if isinstance(s, ExternalStep) and s.is_captured}
         uncaptured = sum(isinstance(s, ExternalStep) and not s.is_captured for s in self.steps)
-        self.use_graphs &= len(self.steps) - uncaptured >= MIN_GRAPH_COMMANDS
+        self.use_graphs &= len(self.steps) - uncaptured >= self.min_graph_commands
         self.donated_by_result = [r.argument for r in self.script.results]
         self.own_results = [(n, r.size, r.shape) for n, r in enumerate(self.script.results) if r.argument is None]
         self.donated_arguments = {n for n in self.donated_by_result if n is not None}

@@ -16,8 +16,6 @@ from typing import Any
 from oneflow.lowering.triton.source import Parameter, Source, TensorDescriptor
 from oneflow.runtime.cuda import driver
 
-#: The least compute capability of GPUs with a tensor memory accelerator.
-MIN_CAPABILITY = 90
 #: The size and the alignment of a tensor map in bytes.
 BYTES, ALIGNMENT = 128, 64
 #: `CUtensorMapInterleave`, `CUtensorMapL2promotion` and `CUtensorMapFloatOOBfill` of the driver: elements are not
@@ -55,12 +53,12 @@ class TensorMap:
 DescribedTensor = tuple[int, int, tuple[int, ...], tuple[int, ...]]
 
 
-def lift_descriptors(source: Source, capability: int) -> tuple[Source, list[DescribedTensor]]:
+def lift_descriptors(source: Source, has_tma: bool) -> tuple[Source, list[DescribedTensor]]:
     """The kernel with its descriptors as parameters after the others, in order, and the tensors that these describe.
 
-    A GPU below `MIN_CAPABILITY` has no tensor maps: its kernel is not changed.
+    A GPU without TMA has no tensor maps: its kernel is not changed.
     """
-    if capability < MIN_CAPABILITY or not source.descriptors:
+    if not has_tma or not source.descriptors:
         return source, []
     types, numbers = dict(source.parameters), {p.name: i for i, p in enumerate(source.parameters)}
     added = tuple(Parameter(d.name, _parameter_type(d, types[d.pointer])) for d in source.descriptors)

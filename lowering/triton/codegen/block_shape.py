@@ -81,7 +81,7 @@ def choose_block_shape(kernel: Kernel, structure: Structure, sizes: Mapping[int,
         return BlockShape(block, 1, RowMode.SEQUENTIAL, warps_for(block // per_thread), unrolled)
     if not associative:
         block = min(limits.sequential, outer_block)
-        return BlockShape(block, 1, RowMode.SEQUENTIAL, warps_for(block // 16))
+        return BlockShape(block, 1, RowMode.SEQUENTIAL, warps_for(block // limits.sequential_per_thread))
     row = power_of_two(inner) if inner is not None else limits.chunk
     if strided:
         return _strided_shape(outer, outer_block, row, inner is not None)

@@ -120,7 +120,8 @@ class Kernel:
             self.scalars[argument] = f"s{number}"
             self.parameters.append(Parameter(f"s{number}", scalar_type(str(argument.type))))
             return
-        element, name = str(argument.type.element_type), f"p{number}"
+        # Unsigned integers are signless in memory; operations say how they are read.
+        element, name = str(argument.type.element_type).removeprefix("u"), f"p{number}"
         if element not in POINTERS:
             raise Unsupported(f"element type {element}")
         self.parameters.append(Parameter(name, POINTERS[element]))

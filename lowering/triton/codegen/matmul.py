@@ -58,8 +58,6 @@ from oneflow.lowering.triton.symbolic_sizes import Size, TileCount, product
 FLOATS = frozenset({"f16", "bf16", "f32", *FLOAT8})
 DEPTH_AXES = frozenset({"ka", "kb", "k"})
 TILE_AXES = frozenset({"b", "m", "n"})
-#: The size that the cost model takes for a loop of dynamic size.
-DEFAULT_LOOP_SIZE = 1024
 #: The axes of each operand of a product.
 OPERAND_AXES = (("m", "ka"), ("kb", "n"))
 
@@ -178,7 +176,7 @@ class Contraction:
 
     def _count(self, loops: list[int]) -> int:
         static = product(self.sizes[n] for n in loops).static
-        return DEFAULT_LOOP_SIZE if static is None else static
+        return gpu_target().kernels.blocks.dynamic_steps if static is None else static
 
     def _is_described(self) -> bool:
         """Whether both operands can be read by descriptors of small blocks."""

@@ -85,8 +85,8 @@ class ScatterNest:
         parallel = self.nest if self.atomic is not None else [loop for loop in self.nest if self._is_parallel(loop)]
         sizes = {i: self._count(loop) for i, loop in enumerate(parallel)}
         count = product(sizes.values())
-        block = gpu_target().kernels.blocks.scatter
-        block = block if count.static is None else min(block, power_of_two(count.static))
+        limits = gpu_target().kernels.blocks
+        block = limits.scatter if count.static is None else min(limits.scatter, power_of_two(count.static))
         axis = Axis("x", list(sizes), block, f"{program_id(self.kernel)} * {block}", scalar=not parallel)
         writer = Writer()
         self.tile = Tile(self.kernel, writer, [axis], sizes, [], set(sizes))
@@ -99,7 +99,7 @@ class ScatterNest:
         self._loop(self.head, {})
         grid = TileCount.of(count, block) if parallel else TileCount.of(1)
         updates = {} if self.fills else {0: list(self.kernel.block.arguments).index(self.updated)}
-        warps = warps_for(block // 2)
+        warps = warps_for(block // limits.scatter_per_thread)
         return make_source(self.kernel, writer, [self.head], grid, warps, updates=updates, fills=self.fills)
 
     def _atomic(self) -> ir.Operation | None:

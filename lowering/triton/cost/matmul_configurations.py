@@ -18,7 +18,14 @@ from dataclasses import dataclass, field, replace
 from oneflow.lowering.kernels.reduction_split import divisors
 from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.targets.gpu import GpuTarget
-from oneflow.lowering.targets.instructions import MAX_THREAD_REGISTERS, WARP
+from oneflow.lowering.targets.instructions import (
+    MAX_THREAD_REGISTERS,
+    MIN_DOT_SIDE,
+    TMA,
+    VECTOR_BYTES,
+    WARP,
+    WARP_GROUP,
+)
 from oneflow.lowering.targets.matmul_model import MatmulModel, MatmulTile
 
 
@@ -173,7 +180,7 @@ def _hopper_microseconds(config: Config, product: Product) -> float:
     model = product.target.model
     operations = round(model.shared_tile_slowdown * product.epilogue_operations)
     slowed = replace(product, epilogue_operations=operations)
-    return microseconds(config, slowed) + model.warp_group_delay * (config.warps // 4)
+    return microseconds(config, slowed) + model.warp_group_delay * (config.warps // WARP_GROUP)
 
 
 def _fastest_microseconds(product: Product, warp_specialized: bool) -> float:
@@ -190,8 +197,8 @@ def _tile_count(config: Config, product: Product) -> int:
 
 
 def _covering_block(size: int) -> int:
-    """The smallest block that holds a size: a power of two, at least 16."""
-    return max(16, 1 << (size - 1).bit_length())
+    """The smallest block that holds a size: a power of two that `tl.dot` takes."""
+    return max(MIN_DOT_SIDE, 1 << (size - 1).bit_length())
 
 
 def microseconds(config: Config, product: Product) -> float:
@@ -253,7 +260,7 @@ def _step_microseconds(config: Config, product: Product, tiles: int) -> float:
     computed *= model.gather_slowdown if product.gathered else 1
     computed *= model.strided_tf32_slowdown if _is_strided_tf32(product) else 1
     sizes = product.rows, product.columns, product.depth
-    unaligned = product.element_bytes <= 2 and any(n * product.element_bytes % 16 for n in sizes)
+    unaligned = product.element_bytes <= 2 and any(n * product.element_bytes % VECTOR_BYTES for n in sizes)
     loads = programs * (model.unaligned_slowdown if unaligned else 1) / model.sm_load_bytes
     read = config.stage_bytes(product) * max(loads, tiles / model.load_bytes)
     splits_lines = not unaligned and all(n * product.element_bytes % product.target.cache_line_bytes for n in sizes)
@@ -280,7 +287,7 @@ def is_transposition_worthwhile(product: Product, elements: Sequence[int]) -> bo
 
 def _is_aligned(product: Product) -> bool:
     """Whether TMA can read both operands where they are contiguous along the depth."""
-    return product.target.has_tma and product.depth * product.element_bytes % 16 == 0
+    return product.target.has_tma and product.depth * product.element_bytes % TMA.alignment_bytes == 0
 
 
 def _overlapped(model: MatmulModel, *times: float) -> float:

@@ -19,17 +19,13 @@ from oneflow.dialect.record import Registry
 from oneflow.lowering.kernels.donated_arguments import VIEWS, donated_arguments
 from oneflow.lowering.linalg.checks import CHECK_INDEX
 from oneflow.lowering.linalg.emit import ANY_ORDER
+from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.triton.fusion.sink_scalars import sink_reads
 from oneflow.passes.base import Pass
 from oneflow.passes.inline import clone_with
 from oneflow.passes.registry import register_pass
 from oneflow.passes.walk import gather_direct
 
-#: The most steps that are as fast in order as with another two kernels.
-MAX_ORDERED_STEPS = 8
-#: The most positions for each step: to compute the last writers of more positions takes longer than the steps in
-#: order, and more than a megabyte of memory.
-MAX_POSITIONS_PER_STEP = 1 << 18
 #: The last writer of a position that no step writes.
 NO_WRITER = -1
 
@@ -124,9 +120,10 @@ class Nest:
         """Whether steps in order would be slow; True where their number is not known."""
         if self.steps is None:
             return True
-        type_ = ir.RankedTensorType(self.carried.type)
+        type_, limits = ir.RankedTensorType(self.carried.type), gpu_target().kernels.scatters
         known = [type_.get_dim_size(axis) for axis in self.indexed_axes if not type_.is_dynamic_dim(axis)]
-        return self.steps > MAX_ORDERED_STEPS and math.prod(known) <= MAX_POSITIONS_PER_STEP * self.steps
+        is_few = math.prod(known) <= limits.max_positions_per_step * self.steps
+        return self.steps > limits.max_ordered_steps and is_few
 
 
 def _ops(loop: ir.Operation) -> list[ir.Operation]:

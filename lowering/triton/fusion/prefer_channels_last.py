@@ -19,6 +19,7 @@ from oneflow.dialect._mlir import ir
 from oneflow.dialect.builder import Value
 from oneflow.dialect.ir_builder import IRBuilder
 from oneflow.dialect.record import Call, Registry
+from oneflow.lowering.targets.instructions import TMA
 from oneflow.passes.base import Pass
 from oneflow.passes.registry import register_pass
 
@@ -28,8 +29,8 @@ CONVOLUTIONS = frozenset(
 )
 #: The least rank of an image: batch, channels and one spatial dimension.
 MIN_RANK = 3
-#: Numbers of channels are multiples of this, or padded to one: 16 bytes of f16.
-CHANNEL_MULTIPLE = 8
+#: Numbers of channels are multiples of this, or padded to one: rows of f16 that descriptors can read.
+CHANNEL_MULTIPLE = TMA.alignment_bytes // 2
 #: The operands whose channels may be padded.
 PADDED = frozenset({"in", "weight", "x", "filter", "x_like"})
 #: The operands that are filters: their second dimension is the channels of a group.

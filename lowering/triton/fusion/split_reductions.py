@@ -38,6 +38,7 @@ from oneflow.lowering.kernels.reduction_split import (
 )
 from oneflow.lowering.kernels.scan_split import is_plain_scan, split_scan, steps_of_parts
 from oneflow.lowering.targets.choice import gpu_target
+from oneflow.lowering.targets.instructions import TMA
 from oneflow.lowering.triton.codegen.kernel import Kernel, bytes_of
 from oneflow.lowering.triton.codegen.matmul import Contraction, precision_at
 from oneflow.lowering.triton.codegen.reduction import Fold, neutral_number, read_folds
@@ -241,7 +242,7 @@ def _product(node: Node, sizes: list[int]) -> Product | None:
         gpu_target().has_tma
         and (width == 2 or (precision == "tf32" and contiguous_depth))
         and has_unit_strides(node)
-        and all(size % 8 == 0 for size in (rows, columns, depth))
+        and all(size * width % TMA.alignment_bytes == 0 for size in (rows, columns, depth))
     )
     reuse = [operand_reuse((sizes[d] for f in u.access for d in f.dims), _elements(u)) for u in node.inputs]
     sizes_and_kind = batch, rows, columns, depth, width, tma_readable, gathered, (reuse[0], reuse[1])

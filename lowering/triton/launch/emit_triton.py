@@ -18,6 +18,7 @@ from oneflow.lowering.kernels.nodes import Structure, Unsupported
 from oneflow.lowering.linalg.control import BODY, bodies_in_order, read_controls
 from oneflow.lowering.linalg.external import declarations, in_place_pairs, read_external
 from oneflow.lowering.options import AUTOTUNE, DETERMINISTIC, PRECISIONS
+from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.triton.codegen.kernel import SETUP, Kernel
 from oneflow.lowering.triton.codegen.loop_nest import LoopNest
 from oneflow.lowering.triton.codegen.matmul import Contraction, precision_at
@@ -43,7 +44,7 @@ from oneflow.passes.registry import register_pass
 
 E = TypeVar("E")
 #: The most candidates of a product that are timed, and the most warps of a program.
-MAX_CANDIDATES, MAX_WARPS = 6, 16
+MAX_CANDIDATES = 6
 
 
 @register_pass
@@ -286,7 +287,8 @@ def candidates_of(function: ir.Operation, source: Source, precision: str = "ieee
         return []
     candidates = _product_candidates(function, precision) if kind == "contraction" else []
     if plain not in candidates:
-        candidates = [replace(plain, warps=w) for w in (plain.warps // 2, plain.warps * 2) if 1 <= w <= MAX_WARPS]
+        most = gpu_target().kernels.blocks.max_warps
+        candidates = [replace(plain, warps=w) for w in (plain.warps // 2, plain.warps * 2) if 1 <= w <= most]
     return [other for other in candidates if other != plain]
 
 

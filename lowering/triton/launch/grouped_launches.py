@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from oneflow.dialect._mlir import func, ir
 from oneflow.lowering.kernels.graph import callee_of
 from oneflow.lowering.targets.choice import gpu_target
+from oneflow.lowering.targets.instructions import VECTOR_BYTES
 from oneflow.lowering.triton.codegen.matmul import Contraction
 from oneflow.lowering.triton.names import identifier
 from oneflow.lowering.triton.source import (
@@ -254,7 +255,8 @@ def grouped(source: Source, name: str, inputs: int, count: int) -> Source:
     selected = [*pointers, *(d.name for d in source.descriptors)]
     body = loop.body if loop else source.without_descriptors
     single = Function(f"{identifier(source.name)}_one", ("tile", *selected), body, "tile")
-    calls = _CallSelection(selected, [f"{n} = tl.multiple_of({n}, 16)" for n in pointers], single.name, count)
+    hints = [f"{n} = tl.multiple_of({n}, {VECTOR_BYTES})" for n in pointers]
+    calls = _CallSelection(selected, hints, single.name, count)
     programs, block = source.grid.static or 0, _calls_per_block(count)
     statements = [calls.persistent(loop)] if loop else calls.one_tile(programs, block)
     functions = [single] if loop else [single, _selector(selected, block)]

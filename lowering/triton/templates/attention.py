@@ -15,7 +15,7 @@ from dataclasses import replace
 from oneflow.dialect.record import Call
 from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.targets.gpu_parameters import AttentionBlocks
-from oneflow.lowering.targets.instructions import VECTOR_BYTES
+from oneflow.lowering.targets.instructions import MIN_DOT_SIDE, VECTOR_BYTES
 from oneflow.lowering.triton.codegen.views import View
 from oneflow.lowering.triton.source import PROGRAM_NUMBER, Source
 from oneflow.lowering.triton.symbolic_sizes import Size, power_of_two
@@ -137,7 +137,7 @@ def _forward(instance: TemplateInstance) -> Source:
     shape = _shape(instance, config.queries, config.keys)
     writer, s = AttentionWriter(instance, shape), shape
     writer.load_seed()
-    out = max(16, power_of_two(s.value_width))
+    out = max(MIN_DOT_SIDE, power_of_two(s.value_width))
     for name in ("key", "value"):
         writer.add_descriptor(name, s.key_block)
     _assign_blocks(writer, writer.query_length, s.query_block, s.heads)
@@ -199,7 +199,7 @@ def _key_gradients(instance: TemplateInstance) -> Source:
     shape = _shape(instance, config.queries, config.keys)
     writer, s = AttentionWriter(instance, shape), shape
     writer.load_seed()
-    share, (width, out) = s.heads_per_key, (max(16, power_of_two(n)) for n in (s.width, s.value_width))
+    share, (width, out) = s.heads_per_key, (max(MIN_DOT_SIDE, power_of_two(n)) for n in (s.width, s.value_width))
     for name in ("query", "dy", "key", "value"):
         writer.add_descriptor(name, s.query_block if name in BY_QUERY else s.key_block)
     _assign_blocks(writer, writer.key_length, s.key_block, s.key_heads, "key_head")
@@ -274,7 +274,7 @@ def _query_gradients(instance: TemplateInstance) -> Source:
     shape = _shape(instance, config.queries, config.keys)
     writer, s = AttentionWriter(instance, shape), shape
     writer.load_seed()
-    width = max(16, power_of_two(s.width))
+    width = max(MIN_DOT_SIDE, power_of_two(s.width))
     for name in ("query", "dy", "key", "value"):
         writer.add_descriptor(name, s.query_block if name in ("query", "dy") else s.key_block)
     _assign_blocks(writer, writer.query_length, s.query_block, s.heads)

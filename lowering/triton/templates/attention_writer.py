@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from oneflow.dialect.philox import kept_scale
+from oneflow.lowering.targets.instructions import MIN_DOT_SIDE
 from oneflow.lowering.triton.codegen.emission import origins
 from oneflow.lowering.triton.codegen.kernel import TYPES
 from oneflow.lowering.triton.codegen.prelude import definitions, preamble
@@ -118,7 +119,7 @@ class AttentionWriter:
         self.add(f"tl.store({sums.name} + {first} + {lanes}, {total}, {lanes} < {width})")
 
     def _width(self, name: str) -> int:
-        return max(16, power_of_two(self.instance.tensors[name].shape[3].static or 0))
+        return max(MIN_DOT_SIDE, power_of_two(self.instance.tensors[name].shape[3].static or 0))
 
     def _block(self, name: str, head: str, start: str, rows: int) -> tuple[str, str]:
         """The addresses of a block's elements, and the mask of the elements that exist (empty: all)."""

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.targets.gpu_parameters import WarpSpecializedAttentionGradient
-from oneflow.lowering.targets.instructions import WGMMA
+from oneflow.lowering.targets.instructions import TMA, WGMMA
 from oneflow.lowering.triton.codegen.kernel import TYPES
 from oneflow.lowering.triton.source import Source, TensorDescriptor
 from oneflow.lowering.triton.templates.attention_writer import LOG2E, AttentionShape
@@ -383,8 +383,8 @@ KEY_SIDE = Side(("key", "value"), ("query", "dy"), ("dkey", "dvalue"), KEYS)
 QUERY_SIDE = Side(("query", "dy"), ("key", "value"), ("dquery",), QUERIES)
 #: The statistics of each query, one number each.
 STATISTICS = ("logsumexp", "delta")
-#: The numbers in 16 bytes, the alignment of a TMA copy.
-ALIGNMENT = 4
+#: The numbers of f32 in the alignment of a TMA copy.
+ALIGNMENT = TMA.alignment_bytes // 4
 
 
 def gradients(instance: TemplateInstance, shape: AttentionShape, side: Side) -> Source | None:
@@ -397,7 +397,8 @@ def gradients(instance: TemplateInstance, shape: AttentionShape, side: Side) -> 
     # Statistics that are not copied by TMA take registers.
     spills = kernel.by_key and not (kernel.copies_statistics or kernel.config.in_registers)
     shortest = min(kernel.query_length, kernel.key_length)
-    is_small = kernel.tiles < 2 * gpu_target().sms or shortest < kernel.groups * WGMMA.rows
+    enough = kernel.parameters.min_gradient_tiles_per_sm * gpu_target().sms
+    is_small = kernel.tiles < enough or shortest < kernel.groups * WGMMA.rows
     return None if has_unused_keys or spills or is_small else kernel.source()
 
 

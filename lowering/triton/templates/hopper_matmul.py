@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from oneflow.lowering.kernels.nodes import Node, Use
 from oneflow.lowering.targets.choice import gpu_target
-from oneflow.lowering.targets.instructions import WARP, WGMMA
+from oneflow.lowering.targets.instructions import VECTOR_BYTES, WARP, WGMMA
 from oneflow.lowering.triton.codegen.descriptors import Descriptor
 from oneflow.lowering.triton.codegen.emission import origins, tile_count, write_tile_order
 from oneflow.lowering.triton.codegen.kernel import TYPES, bytes_of
@@ -150,7 +150,7 @@ class HopperMatmulEmitter(MatmulEmitter):
             *(_buffer(*kind) for kind in self.buffers),
         ]
         shared = [*self.operands, "full", "empty", *(["order"] if self.config.ping_pong else [])]
-        hints = [f"{name} = tl.multiple_of({name}, 16)" for name in pointers]
+        hints = [f"{name} = tl.multiple_of({name}, {VECTOR_BYTES})" for name in pointers]
         functions = [
             Function("producer", (*self._operand_blocks(), *shared), tuple(self._producer_lines())),
             Function("consumer", (*arguments, *shared, "GROUP: tl.constexpr"), (*hints, *lines)),

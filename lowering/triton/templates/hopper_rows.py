@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from oneflow.lowering.kernels.nodes import Unsupported
 from oneflow.lowering.targets.choice import gpu_target
-from oneflow.lowering.targets.instructions import VECTOR_BYTES, WARP
+from oneflow.lowering.targets.instructions import REGISTER_STEP, VECTOR_BYTES, WARP
 from oneflow.lowering.triton.codegen.block_shape import BlockShape, RowMode, is_strided
 from oneflow.lowering.triton.codegen.body import BodyEmitter
 from oneflow.lowering.triton.codegen.emission import origins, tile_count
@@ -25,9 +25,6 @@ from oneflow.lowering.triton.codegen.writer import NONE, Value
 from oneflow.lowering.triton.source import GLUON, PROGRAM_NUMBER, Source, nested
 from oneflow.lowering.triton.symbolic_sizes import Size
 from oneflow.lowering.triton.templates.warp_specialization import target_form
-
-#: The granularity of the number of registers of a thread.
-REGISTER_STEP = 8
 
 HEAD = """import triton
 from triton.experimental import gluon

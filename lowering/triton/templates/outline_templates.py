@@ -42,12 +42,14 @@ SUM_OPERATORS = (dialect.PREFIX + "reduce_sum", dialect.PREFIX + "reduce_sum_lik
 class TemplateInstance:
     """A template's kernel for one call: its tensors by the names of operands and results, and the attributes.
 
-    Absent operands are not among the tensors.
+    Absent operands are not among the tensors. `unsigned` are the names of operands of unsigned integers, which memory
+    holds as signless ones.
     """
 
     kernel: Kernel
     tensors: Mapping[str, Tensor]
     attributes: Mapping[str, Any]
+    unsigned: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,7 @@ class Template:
 
 TEMPLATES: dict[str, Template] = {}
 #: The modules that register templates.
-MODULES = ("attention", "norm_gradients")
+MODULES = ("attention", "groupwise_products", "norm_gradients")
 
 
 def register_template(name: str, template: Template) -> None:
@@ -229,6 +231,7 @@ class _Outlining:
             "op": self.call.record.name, "part": kernel.suffix, "attributes": dict(self.call.attrs),
             "operands": self.names, "views": {n: [v.shape, v.strides, v.first] for n, v in views.items()},
             "sums": list(summed),
+            "unsigned": [n for n in self.names if self.call.inputs[n].dtype in dtypes.UNSIGNED],
         }  # fmt: skip
         types = [(transposed[n].value if n in transposed else results[n]).type for n in kernel.results]
         types += [self._partial_sums_type(n, results[n].type.shape) for n in summed]
@@ -326,7 +329,8 @@ def call_template(
         operands: the kernel's operands.
         types: the types of the results.
         description: the names of the template (`op`), its kernel (`part`) and the `operands`; the `attributes`;
-            `views`: the tensors that are views of what is passed, by name; `sums`: the results with partial sums.
+            `views`: the tensors that are views of what is passed, by name; `sums`: the results with partial sums;
+            `unsigned`: the operands of unsigned integers.
         sizes: the dynamic sizes of each result.
     """
     function = _declare(module, op, operands, types, description)
@@ -377,7 +381,8 @@ def emit_template(function: ir.Operation) -> Source:
     tensors = dict(zip(names, (kernel.tensors[a] for a in kernel.block.arguments), strict=True))
     for name, (shape, strides, first) in description.get("views", {}).items():
         tensors[name] = Tensor.viewed(tensors[name], View(tuple(shape), tuple(strides), first))
-    return template_kernel.emit(TemplateInstance(kernel, tensors, description["attributes"]))
+    unsigned = description.get("unsigned", ())
+    return template_kernel.emit(TemplateInstance(kernel, tensors, description["attributes"], unsigned))
 
 
 def is_half(desc: TensorDesc) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from oneflow.lowering.targets.choice import gpu_target
-from oneflow.lowering.targets.instructions import WGMMA
+from oneflow.lowering.targets.instructions import TMA, WGMMA
 from oneflow.lowering.triton.codegen.emission import origins
 from oneflow.lowering.triton.codegen.kernel import TYPES, Tensor
 from oneflow.lowering.triton.source import GLUON, Source, TensorDescriptor
@@ -14,8 +14,8 @@ from oneflow.lowering.triton.templates.attention_writer import AttentionShape
 from oneflow.lowering.triton.templates.outline_templates import TemplateInstance
 from oneflow.lowering.triton.templates.warp_specialization import BARRIERS, IMPORTS
 
-#: The narrowest block of a row of a head.
-MIN_WIDTH = 64
+#: The narrowest block of a row of a head of 16-bit numbers.
+MIN_WIDTH = TMA.swizzle_bytes // 2
 #: The tile schedule: which block of queries a program takes in an iteration, and the key blocks of this block.
 TILE_SCHEDULE = """
 
@@ -101,7 +101,8 @@ class PersistentAttention:
     @property
     def paired(self) -> bool:
         """Whether programs take pairs of a heavy and a light tile, which balances causal attention."""
-        return self.causal and self.tiles >= 2 * gpu_target().sms
+        least = gpu_target().kernels.attention.min_paired_tiles_per_sm * gpu_target().sms
+        return self.causal and self.tiles >= least
 
     @property
     def iterations(self) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import boxing_cases
@@ -19,9 +20,10 @@ from oneflow.dialect import dtypes
 from oneflow.dialect.external import as_array
 from oneflow.dialect.nd_sbp import devices
 from oneflow.dialect.tensor_desc import TensorDesc
+from oneflow.lowering.targets.choice import using_gpu
 from oneflow.runtime.collectives import mpi, nccl
 from oneflow.runtime.collectives.operations import packing_bytes, run_collective
-from oneflow.runtime.cuda import driver, script, steps
+from oneflow.runtime.cuda import driver
 from oneflow.runtime.cuda.array import CudaArray
 from oneflow.runtime.distributed import world_of
 from oneflow.testing.host_cuda import host_cuda
@@ -139,8 +141,13 @@ def graphs(name: str, ranks: list[int]) -> None:
 
 def moving(name: str, ranks: list[int]) -> None:
     """Results of collectives change address at each run: calls repeat, and recurring addresses have graphs."""
-    at, elements = flow.placement("cuda", ranks), script.MAX_STAGED_BYTES // 2
-    steps.MIN_GRAPH_COMMANDS = 1
+    target = driver.device().target
+    at, elements = flow.placement("cuda", ranks), target.kernels.launches.max_staged_bytes // 2
+    with using_gpu(replace(target, fitted={"launches": {"min_graph_commands": 1}})):
+        _move(name, at, elements)
+
+
+def _move(name: str, at: Any, elements: int) -> None:
 
     @flow.compile
     def program(x: Any) -> list[Any]:

@@ -7,6 +7,7 @@ import pytest
 from oneflow.lowering.targets.choice import cpu_target_named
 from oneflow.lowering.targets.cpu import CPU_TARGETS
 from oneflow.lowering.targets.gpu import GPU_TARGETS
+from oneflow.lowering.targets.gpu_parameters import ScatterParameters
 from oneflow.lowering.targets.instructions import MMA, MMA_TURING, TCGEN05, WGMMA
 from oneflow.lowering.triton.cost.matmul_configurations import Product, ranked_configs
 
@@ -48,6 +49,8 @@ def test_sizes_of_a_cpu_follow_its_facts():
     large = replace(cpu, l2_bytes=4 * cpu.l2_bytes)
     assert large.kernels.contractions.step_rows == 4 * cpu.kernels.contractions.step_rows
     assert large.kernels.loops.chunk_steps == cpu.kernels.loops.chunk_steps
+    tall = replace(cpu, vector_registers=32).kernels.loops
+    assert (tall.pointwise_registers, tall.column_registers, tall.position_registers) == (2, 16, 8)
     slow = replace(cpu, wake_cycles=2 * cpu.wake_cycles)
     assert slow.kernels.loops.parallel_operations == 2 * cpu.kernels.loops.parallel_operations
 
@@ -70,6 +73,17 @@ def test_programs_per_sm_follow_the_bandwidth_of_an_sm():
         a: GPU_TARGETS[a].kernels.blocks.strided_programs_per_sm for a in ("sm_80", "sm_89", "sm_90", "sm_100")
     }
     assert programs == {"sm_80": 2, "sm_89": 1, "sm_90": 4, "sm_100": 6}
+
+
+def test_limits_of_an_h200_follow_from_its_facts():
+    """Two dependent launches take as long as 8 loads; DRAM moves the writers of 2^18 positions in the time of one."""
+    gpu = GPU_TARGETS["sm_90"]
+    assert gpu.kernels.scatters == ScatterParameters(max_ordered_steps=8, max_positions_per_step=1 << 18)
+    assert (gpu.kernels.reductions.min_fused_rows, gpu.kernels.reductions.max_recomputed_operations) == (16, 16)
+    slow = replace(gpu, rates=replace(gpu.rates, memory_clock_mhz=gpu.rates.memory_clock_mhz / 4))
+    assert slow.kernels.scatters.max_positions_per_step == 1 << 16
+    assert slow.kernels.reductions.max_recomputed_operations == 64
+    assert replace(gpu, sms=66).kernels.reductions.min_fused_rows == 8
 
 
 @of_every_gpu

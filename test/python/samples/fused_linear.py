@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from oneflow.dialect.dtypes import float16, float32, float64, int8, int32, uint8
+from oneflow.dialect.dtypes import bfloat16, float16, float32, float64, int8, int32, uint8
 from oneflow.testing.sample import Bad, Sample, t, v
 
 HALVES = (float32, float16)
@@ -49,6 +49,10 @@ SAMPLES = [
            {"group_dim": 1, "group_size": 2, "symmetric": False}, dtypes=HALVES, **FEWER),
     Sample("fused_linear_with_groupwise_quantized_weight", [t(2, 4), t(4, 2, dtype=int8, low=-128), t(2, 4)],
            {"group_dim": 0, "group_size": 2, "num_bits": 4}, **FEWER),
+    Sample("fused_linear_with_groupwise_quantized_weight",
+           [t(2, 64), t(5, 32, dtype=uint8, high=256), t(5, 2), t(5, 2), t(5)],
+           {"group_dim": 1, "group_size": 32, "num_bits": 4, "symmetric": False}, dtypes=(bfloat16,),
+           gradient=False, why="as above"),
 ]  # fmt: skip
 BAD = [
     Bad("cublas_fused_mlp", [X, [t(2, 3)], [t(2)]], match="expected weight 0 of type tensor<?x2xf32>"),

@@ -32,11 +32,11 @@ SOURCE = Source(
 
 
 def test_descriptors_of_known_sizes_are_parameters():
-    lifted, found = lift_descriptors(SOURCE, 90)
+    lifted, found = lift_descriptors(SOURCE, has_tma=True)
     assert found == [(1, 768, (96, 128), (256, 1)), (2, 0, (96, 128), (128, 1))]
     assert lifted.parameters[3:] == (("block1", "tensordesc<bf16[64, 64]>"), ("block3", "tensordesc<bf16[64, 128]>"))
     assert "def copy(n, p0, p1, block1, block3):" in lifted.text and lifted.text.count("make_tensor_descriptor") == 1
-    assert lift_descriptors(SOURCE, 80) == (SOURCE, [])
+    assert lift_descriptors(SOURCE, has_tma=False) == (SOURCE, [])
 
 
 def test_maps_say_how_blocks_are_copied():
