@@ -83,7 +83,7 @@ class Rank:
             action()
         flow.cuda.synchronize(self.gpu.number)
         took = (time.perf_counter() - start) / self.sizes.block
-        return max(self.world.comm.allgather(took))
+        return max(map(float, self.world.comm.allgather(took)))
 
     def medians(self, *actions: Action) -> list[float]:
         """The median seconds of each action, called in turn after a block that counts for nothing."""
@@ -108,7 +108,7 @@ def reduce(rank: Rank) -> Iterator[str]:
             kinds = nccl.TYPES["float32"], nccl.REDUCTIONS["sum"]
             nccl.call("ncclAllReduce", *pair, count, *kinds, transport._communicator, stream)
 
-        ours, theirs = rank.medians(lambda x=tensor: program(x), alone)
+        ours, theirs = rank.medians(functools.partial(program, tensor), alone)
         bandwidth = 2 * (RANKS - 1) / RANKS * size / ours / 1e9
         yield (
             f"| {size:,} bytes | {ours * 1e6:.1f} us | {theirs * 1e6:.1f} us | {bandwidth:.1f} GB/s"

@@ -37,7 +37,8 @@ def read_samples(path: Path) -> np.ndarray:
             rate, bits = file.getframerate(), 8 * file.getsampwidth()
             raise ValueError(f"expected {RATE} samples of 16 bits a second in {path}, got {rate} of {bits} bits")
         frames = np.frombuffer(file.readframes(file.getnframes()), "<i2")
-        return frames.reshape(-1, file.getnchannels()).mean(1).astype(np.float32) / 2**15
+        samples: np.ndarray = frames.reshape(-1, file.getnchannels()).mean(1).astype(np.float32) / 2**15
+        return samples
 
 
 def probabilities(program: Any, samples: np.ndarray) -> np.ndarray:
