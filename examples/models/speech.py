@@ -12,9 +12,8 @@ from __future__ import annotations
 import argparse
 import sys
 import wave
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -41,7 +40,7 @@ def read_samples(path: Path) -> np.ndarray:
         return samples
 
 
-def probabilities(program: Any, samples: np.ndarray) -> np.ndarray:
+def probabilities(program: Callable[..., Sequence[np.ndarray]], samples: np.ndarray) -> np.ndarray:
     """How likely each step of a recording has speech, of f32."""
     state = np.zeros((2, 1, 128), np.float32)
     padded = np.pad(samples, (CONTEXT, -len(samples) % STEP))
