@@ -8,13 +8,14 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TypeVar
 
+T = TypeVar("T")
 #: The environment variables that limit each library to one thread.
 ONE_THREAD = dict.fromkeys(("ONEFLOW_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"), "1")
 
 
-def measured(calls: Sequence[Callable[[], Any]], rounds: int) -> list[list[float]]:
+def measured(calls: Sequence[Callable[[], object]], rounds: int) -> list[list[float]]:
     """The processor's seconds of each call, which are made in turn; a first round is not counted."""
     for call in calls:
         call()
@@ -22,7 +23,7 @@ def measured(calls: Sequence[Callable[[], Any]], rounds: int) -> list[list[float
     return [list(column) for column in zip(*times, strict=True)]
 
 
-def seconds(call: Callable[[], Any]) -> tuple[float, Any]:
+def seconds(call: Callable[[], T]) -> tuple[float, T]:
     """The processor's seconds of a call, and its result."""
     begin = time.process_time()
     result = call()

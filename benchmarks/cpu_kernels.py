@@ -24,18 +24,21 @@ def f32(*shape: int) -> Array:
 def softmax(x: Array, axis: int) -> Array:
     """Softmax as NumPy code would write it."""
     e = np.exp(x - x.max(axis=axis, keepdims=True))
-    return e / e.sum(axis=axis, keepdims=True)
+    quotient: Array = e / e.sum(axis=axis, keepdims=True)
+    return quotient
 
 
 def layer_norm(x: Array, g: Array, b: Array) -> Array:
     """Layer normalization over rows as NumPy code would write it."""
     centred = x - x.mean(axis=1, keepdims=True)
-    return centred / np.sqrt((centred**2).mean(axis=1, keepdims=True) + F32(1e-5)) * g + b
+    scaled: Array = centred / np.sqrt((centred**2).mean(axis=1, keepdims=True) + F32(1e-5)) * g + b
+    return scaled
 
 
 def gelu(x: Array) -> Array:
     """gelu with SciPy's error function."""
-    return F32(0.5) * x * (1 + special.erf(x * F32(0.7071067811865476)))
+    curve: Array = F32(0.5) * x * (1 + special.erf(x * F32(0.7071067811865476)))
+    return curve
 
 
 def conv2d(x: Array, w: Array, pad: int) -> Array:
@@ -45,18 +48,21 @@ def conv2d(x: Array, w: Array, pad: int) -> Array:
     windows = np.lib.stride_tricks.sliding_window_view(padded, (size, size), axis=(2, 3))
     columns = windows.transpose(1, 4, 5, 0, 2, 3).reshape(w[0].size, -1)
     product = (w.reshape(outputs, -1) @ columns).reshape(outputs, x.shape[0], *windows.shape[2:4])
-    return product.transpose(1, 0, 2, 3)
+    image: Array = product.transpose(1, 0, 2, 3)
+    return image
 
 
 def pooled(x: Array, how: str) -> Array:
     """2 x 2 windows reduced."""
     n, c, h, w = x.shape
-    return getattr(x.reshape(n, c, h // 2, 2, w // 2, 2), how)((3, 5))
+    reduced: Array = getattr(x.reshape(n, c, h // 2, 2, w // 2, 2), how)((3, 5))
+    return reduced
 
 
-def turned(x: Any) -> Any:
+def turned(x: flow.Tensor) -> flow.Tensor:
     """The last two dimensions exchanged."""
-    return flow.permute(x, (*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
+    transposed: flow.Tensor = flow.permute(x, (*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
+    return transposed
 
 
 def element_wise() -> list[Row]:

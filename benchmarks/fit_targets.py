@@ -21,17 +21,21 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pprint import pformat
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
 import oneflow as flow
 from oneflow.lowering.targets.choice import cpu_target, using_cpu, using_gpu
+from oneflow.lowering.targets.cpu import CpuTarget
+from oneflow.lowering.targets.gpu import GpuTarget
 from oneflow.runtime.cuda import driver
 
 #: The share of the time that a candidate must save to replace the derived value.
 MARGIN = 0.03
-Action = Callable[[], Any]
+Action = Callable[[], object]
+#: The record of a processor or of a GPU.
+T = TypeVar("T", CpuTarget, GpuTarget)
 
 
 @dataclass(frozen=True)
@@ -48,18 +52,18 @@ class Fit:
     programs: tuple[str, ...]
     factors: tuple[float, ...] = (0.25, 0.5, 1, 2, 4)
 
-    def derived(self, target: Any) -> int:
+    def derived(self, target: CpuTarget | GpuTarget) -> int:
         """The value of the parameter in a target."""
         record, name = self.name.split(".")
         value: int = getattr(getattr(target.kernels, record), name)
         return value
 
-    def candidates(self, target: Any) -> list[int]:
+    def candidates(self, target: CpuTarget | GpuTarget) -> list[int]:
         """The values that are measured; the derived value is the first."""
         value = self.derived(target)
         return list(dict.fromkeys([value, *(max(round(value * factor), 1) for factor in self.factors)]))
 
-    def applied(self, target: Any, value: int) -> Any:
+    def applied(self, target: T, value: int) -> T:
         """The target with a value of the parameter."""
         record, name = self.name.split(".")
         return replace(target, fitted={**target.fitted, record: {**target.fitted.get(record, {}), name: value}})
@@ -123,15 +127,34 @@ FITS: dict[str, tuple[Fit, ...]] = {
 }
 
 
+class Machine(Protocol[T]):
+    """What programs are measured on.
+
+    Attributes:
+        rounds: the calls of each candidate.
+        target: the record of the machine without fitted values.
+    """
+
+    rounds: int
+    target: T
+
+    def using(self, target: T) -> AbstractContextManager[None]:
+        """Compiles for a target inside."""
+
+    def action(self, name: str) -> Action:
+        """A call of a program that is compiled at the first call."""
+
+    def microseconds(self, action: Action) -> float:
+        """The time of a call."""
+
+
 class Cpu:
     """The processor of this machine."""
-
-    target: Any
 
     def __init__(self, rounds: int) -> None:
         self.rounds, self.target = rounds, replace(cpu_target(), fitted={})
 
-    def using(self, target: Any) -> AbstractContextManager[None]:
+    def using(self, target: CpuTarget) -> AbstractContextManager[None]:
         """Compiles for a target inside."""
         return using_cpu(target)
 
@@ -149,7 +172,7 @@ class Cpu:
         return (time.perf_counter() - begin) * 1e6
 
 
-class Gpu(Cpu):
+class Gpu:
     """The GPU of this machine."""
 
     def __init__(self, rounds: int) -> None:
@@ -158,21 +181,23 @@ class Gpu(Cpu):
         self.rounds, self.harness = rounds, Harness(rounds, False)
         self.target = replace(driver.device(0).target, fitted={})
 
-    def using(self, target: Any) -> AbstractContextManager[None]:
+    def using(self, target: GpuTarget) -> AbstractContextManager[None]:
+        """Compiles for a target inside."""
         return using_gpu(target)
 
     def action(self, name: str) -> Action:
+        """A call of a program that is compiled at the first call."""
         function, shapes = PROGRAMS[name]
         arguments = [flow.randn(*shape, device="cuda").to(flow.bfloat16) for shape in shapes]
         compiled = flow.compile(lambda *given: function(*given), device="cuda")
         return lambda: compiled(*arguments)
 
     def microseconds(self, action: Action) -> float:
-        took: float = self.harness.microseconds(action, True)
-        return took
+        """The time of a call by CUDA events."""
+        return self.harness.microseconds(action, True)
 
 
-def measure(fit: Fit, machine: Cpu, target: Any) -> dict[int, float]:
+def measure(fit: Fit, machine: Machine[T], target: T) -> dict[int, float]:
     """For each candidate the geometric mean of the times of programs, in multiples of those of the derived value."""
     candidates = fit.candidates(target)
     logs = dict.fromkeys(candidates, 0.0)
@@ -192,7 +217,7 @@ def measure(fit: Fit, machine: Cpu, target: Any) -> dict[int, float]:
     return {value: float(np.exp(log)) for value, log in logs.items()}
 
 
-def fit_all(fits: Sequence[Fit], machine: Cpu) -> Iterator[str]:
+def fit_all(fits: Sequence[Fit], machine: Machine[T]) -> Iterator[str]:
     """Lines about each parameter; the last is the table."""
     target = machine.target
     for fit in fits:
@@ -220,8 +245,8 @@ def main() -> None:
     if not fits:
         parser.error(f"expected --parameters to begin names such as {FITS[options.device][0].name!r}, "
                      f"got {options.parameters!r}")  # fmt: skip
-    machine = Cpu(options.rounds) if options.device == "cpu" else Gpu(options.rounds)
-    for line in fit_all(fits, machine):
+    rounds: int = options.rounds
+    for line in fit_all(fits, Cpu(rounds)) if options.device == "cpu" else fit_all(fits, Gpu(rounds)):
         print(line, flush=True)
 
 

@@ -10,6 +10,7 @@ ONEFLOW_NUM_THREADS=1 and OPENBLAS_NUM_THREADS=1 in the environment everything i
 from __future__ import annotations
 
 import argparse
+import functools
 import os
 import platform
 import re
@@ -157,8 +158,9 @@ def kernel_rows() -> list[tuple[str, str, str]]:
     for name, ours, theirs, args in cpu_kernels.rows():
         compiled = flow.compile(ours)
         check(name, compiled(*args), theirs(*args))
-        rounds = max(5, min(30, int(0.3 / seconds(lambda f=theirs, a=args: f(*a)))))
-        got, want = interleaved(lambda f=compiled, a=args: f(*a), lambda f=theirs, a=args: f(*a), rounds)
+        mine, other = functools.partial(compiled, *args), functools.partial(theirs, *args)
+        rounds = max(5, min(30, int(0.3 / seconds(other))))
+        got, want = interleaved(mine, other, rounds)
         rows.append((name, f"{got * 1e3:.2f} ms, NumPy {want * 1e3:.2f} ms", f"{want / got:.2f}"))
     return rows
 

@@ -65,7 +65,7 @@ class Harness:
             action()
             end.record(stream)
         end.synchronize()
-        return begin.elapsed_time(end) * 1e3
+        return float(begin.elapsed_time(end)) * 1e3
 
     def per_step(self, action: Action) -> float:
         """The mean time by the clock of consecutive calls, enough calls for the least total time."""

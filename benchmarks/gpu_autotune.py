@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -126,9 +127,10 @@ def measure(case: Case, harness: Any) -> Measured:
     executables: list[Any] = [function._latest().executable for function in functions]
     chosen, tuned = (executable.program.sources for executable in executables)
     changed = sum(chosen[name] != source for name, source in tuned.items())
-    actions: list[Action] = [lambda f=f: f(*tensors) for f in functions]
+    actions: list[Action] = [functools.partial(function, *tensors) for function in functions]
     times = [[harness.microseconds(action, True) for action in actions] for _ in range(harness.rounds)]
-    return Measured(*(statistics.median(column) for column in zip(*times, strict=True)), changed)
+    by_model, by_tuning = (statistics.median(column) for column in zip(*times, strict=True))
+    return Measured(by_model, by_tuning, changed)
 
 
 def report(wanted: Sequence[Case], harness: Any) -> Iterator[str]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import gpu_models as models
@@ -26,7 +27,7 @@ ALONG_ROWS: dict[str, tuple[Callable[[Any, int], Callable[..., Any]], int]] = {
 def rows() -> Iterator[Callable[[], Row]]:
     """Functions along rows, forward and backward."""
     for dtype, size, gradient, name in itertools.product(WIDTHS, (256, 1024, 8192, 32768), (False, True), ALONG_ROWS):
-        yield lambda n=name, s=size, d=dtype, g=gradient: along_rows(n, s, d, g)
+        yield functools.partial(along_rows, name, size, dtype, gradient)
 
 
 def along_rows(name: str, size: int, dtype: str, gradient: bool) -> Row:
@@ -55,34 +56,46 @@ def long_rows() -> Iterator[Callable[[], Row]]:
     """Functions of few long rows, forward and, of the softmax and the norm, backward."""
     for shape, (name, function) in itertools.product(((2, 1_000_003), (1, 1_000_000), (128, 131_072)),
                                                      OF_LONG_ROWS.items()):  # fmt: skip
-        title = f"{name} {shape[0]} x {shape[1]} f32"
-        yield lambda t=title, f=function, s=shape: both(t, f, [normal(*s)], tolerance=1e-3)
+        yield functools.partial(_long_row, f"{name} {shape[0]} x {shape[1]} f32", function, [shape])
     for name in ("softmax", "layer_norm"):
-        yield lambda n=name: both(f"{n} backward 2 x 1000003 f32", OF_LONG_ROWS[n],
-                                  [normal(2, 1_000_003), normal(2, 1_000_003)],
-                                  leaves=1, tolerance=1e-3)  # fmt: skip
+        title = f"{name} backward 2 x 1000003 f32"
+        yield functools.partial(_long_row, title, OF_LONG_ROWS[name], [(2, 1_000_003)] * 2, leaves=1)
+
+
+def _long_row(
+    title: str, function: Callable[[Any], Callable[..., Any]], shapes: Sequence[tuple[int, int]], leaves: int = 0
+) -> Row:
+    return both(title, function, [normal(*shape) for shape in shapes], leaves=leaves, tolerance=1e-3)
 
 
 def pointwise() -> Iterator[Callable[[], Row]]:
     """Chains, transposes, sums and cross-entropy."""
-    for dtype, width in WIDTHS.items():
-        yield lambda d=dtype, w=width: both(
-            f"gelu(x + b) * r + y, 16384 x 4096 {d}",
-            lambda lib: lambda x, b, y: lib.nn.functional.gelu(x + b) * 2.0 + y,
-            [normal(16384, 4096, dtype=d), normal(4096, dtype=d), normal(16384, 4096, dtype=d)],
-            bytes=3 * w << 26,
-        )
-        yield lambda d=dtype, w=width: both(
-            f"transpose 8192 x 8192 {d}",
-            lambda lib: lambda x: x.transpose(0, 1) + 0.0 if lib is flow else x.transpose(0, 1).contiguous(),
-            [normal(8192, 8192, dtype=d)], bytes=2 * w << 26,
-        )  # fmt: skip
-        yield lambda d=dtype, w=width: both(
-            f"sum of columns 65536 x 1024 {d}", lambda lib: lambda x: x.sum(0),
-            [normal(65536, 1024, dtype=d)], bytes=w << 26,
-        )  # fmt: skip
-        yield lambda d=dtype: adamw_row(d)
+    for dtype in WIDTHS:
+        for row in (_chain_row, _transpose_row, _sum_row, adamw_row):
+            yield functools.partial(row, dtype)
     yield cross_entropy_row
+
+
+def _chain_row(dtype: str) -> Row:
+    arrays = [normal(16384, 4096, dtype=dtype), normal(4096, dtype=dtype), normal(16384, 4096, dtype=dtype)]
+    return both(f"gelu(x + b) * r + y, 16384 x 4096 {dtype}",
+                lambda lib: lambda x, b, y: lib.nn.functional.gelu(x + b) * 2.0 + y, arrays,
+                bytes=3 * WIDTHS[dtype] << 26)  # fmt: skip
+
+
+def _transpose_row(dtype: str) -> Row:
+    """A transpose into other memory."""
+
+    def function(lib: Any) -> Callable[[Any], Any]:
+        return lambda x: x.transpose(0, 1) + 0.0 if lib is flow else x.transpose(0, 1).contiguous()
+
+    return both(f"transpose 8192 x 8192 {dtype}", function, [normal(8192, 8192, dtype=dtype)],
+                bytes=2 * WIDTHS[dtype] << 26)  # fmt: skip
+
+
+def _sum_row(dtype: str) -> Row:
+    return both(f"sum of columns 65536 x 1024 {dtype}", lambda lib: lambda x: x.sum(0),
+                [normal(65536, 1024, dtype=dtype)], bytes=WIDTHS[dtype] << 26)  # fmt: skip
 
 
 def adamw_row(dtype: str) -> Row:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -14,20 +15,26 @@ import oneflow as flow
 def columns() -> Iterator[Callable[[], Row]]:
     """Reductions over the first dimension, positions, and tensors that are joined."""
     for shape in ((8192, 8192), (65536, 1024)):
-        size = f"{shape[0]} x {shape[1]} f32"
-        yield lambda s=shape, t=size: both(f"argmax of columns {t}", lambda lib: lambda x: lib.argmax(x, 0),
-                                           [normal(*s)], bytes=4 << 26)  # fmt: skip
-        yield lambda s=shape, t=size: both(f"log_softmax of columns {t}", lambda lib: lambda x: lib.log_softmax(x, 0),
-                                           [normal(*s)], bytes=8 << 26)  # fmt: skip
+        yield functools.partial(_columns_row, "argmax", shape, 4 << 26)
+        yield functools.partial(_columns_row, "log_softmax", shape, 8 << 26)
     yield lambda: both("max with positions 8192 x 8192 f32", lambda lib: lambda x: tuple(lib.max(x, 1)),
                        [normal(8192, 8192)], bytes=4 << 26)  # fmt: skip
     yield lambda: both("max backward 8192 x 8192 f32", lambda lib: lambda x: lib.max(x, 1)[0],
                        [normal(8192, 8192), normal(8192)], leaves=1, bytes=8 << 26)  # fmt: skip
     for dim, dtype in ((1, "f32"), (1, "bf16"), (0, "bf16")):
-        yield lambda d=dim, t=dtype: both(f"cat of 4 along {d}, 4096 x 4096 {t}",
-                                          lambda lib: lambda *x: lib.cat(x, d),
-                                          [normal(4096, 4096, dtype=t) for _ in range(4)],
-                                          bytes=(4 if t == "bf16" else 8) << 26)  # fmt: skip
+        yield functools.partial(_cat_row, dim, dtype)
+
+
+def _columns_row(name: str, shape: tuple[int, int], size: int) -> Row:
+    """A function of columns that moves `size` bytes."""
+    title = f"{name} of columns {shape[0]} x {shape[1]} f32"
+    return both(title, lambda lib: lambda x: getattr(lib, name)(x, 0), [normal(*shape)], bytes=size)
+
+
+def _cat_row(dim: int, dtype: str) -> Row:
+    arrays = [normal(4096, 4096, dtype=dtype) for _ in range(4)]
+    return both(f"cat of 4 along {dim}, 4096 x 4096 {dtype}", lambda lib: lambda *x: lib.cat(x, dim), arrays,
+                bytes=(4 if dtype == "bf16" else 8) << 26)  # fmt: skip
 
 
 #: Convolutions in bf16: the name, the spatial rank, the images, the filters, and options.
@@ -42,16 +49,20 @@ CONVOLUTIONS: list[tuple[str, int, tuple[int, ...], tuple[int, ...], dict[str, i
 
 def convolutions() -> Iterator[Callable[[], Row]]:
     """Convolutions with channels first, and pools; eager is cuDNN."""
-    for name, rank, image, filters, options in CONVOLUTIONS:
-
-        def function(lib: Any, rank: int = rank, options: dict[str, int] = options) -> Callable[..., Any]:
-            return lambda x, w: getattr(lib.nn.functional, f"conv{rank}d")(x, w, **options)
-
-        arrays = lambda i=image, f=filters: [normal(*i, dtype="bf16"), normal(*f, dtype="bf16")]  # noqa: E731
-        yield lambda n=name, f=function, a=arrays: both(f"{n} bf16", f, a())
+    for convolution in CONVOLUTIONS:
+        yield functools.partial(_convolution_row, *convolution)
     yield lambda: both("max_pool2d 3x3 32 x 64 x 112 x 112 bf16",
                        lambda lib: lambda x: lib.nn.functional.max_pool2d(x, 3, 2, 1),
                        [normal(32, 64, 112, 112, dtype="bf16")])  # fmt: skip
+
+
+def _convolution_row(
+    name: str, rank: int, image: tuple[int, ...], filters: tuple[int, ...], options: dict[str, int]
+) -> Row:
+    def function(lib: Any) -> Callable[..., Any]:
+        return lambda x, w: getattr(lib.nn.functional, f"conv{rank}d")(x, w, **options)
+
+    return both(f"{name} bf16", function, [normal(*image, dtype="bf16"), normal(*filters, dtype="bf16")])
 
 
 #: Products whose operands TMA, split-K or whole waves do not fit well: M, N, K, and which operands are transposed.
@@ -65,13 +76,13 @@ TF32_PRODUCTS = [(4096, 4096, 4096, "nn"), (4096, 4096, 4096, "nt"), (4096, 4096
 def other_products() -> Iterator[Callable[[], Row]]:
     """Products in bf16; eager is cuBLAS."""
     for m, n, k, form in OTHER_PRODUCTS:
-        yield lambda m=m, n=n, k=k, f=form: _product(m, n, k, f, "bf16")
+        yield functools.partial(_product, m, n, k, form, "bf16")
 
 
 def tf32() -> Iterator[Callable[[], Row]]:
     """Products of f32 by tf32; eager is cuBLAS with `allow_tf32`."""
     for m, n, k, form in TF32_PRODUCTS:
-        yield lambda m=m, n=n, k=k, f=form: _tf32_product(m, n, k, f)
+        yield functools.partial(_tf32_product, m, n, k, form)
 
 
 def _product(m: int, n: int, k: int, form: str, dtype: str) -> Row:

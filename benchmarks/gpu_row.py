@@ -56,7 +56,8 @@ def both(name: str, function: Callable[[Any], Callable[..., Any]], arrays: Seque
 def compiled(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
     """Compiles a function by torch.compile for the shapes of this row, without programs of earlier rows."""
     torch.compiler.reset()
-    return torch.compile(function, dynamic=False, **options)
+    made: Callable[..., Any] = torch.compile(function, dynamic=False, **options)
+    return made
 
 
 def compare(row: Row, got: Any, want: Any) -> None:

@@ -40,7 +40,7 @@ PRODUCTS = [
 def matmul() -> Iterator[Callable[[], Row]]:
     """Products; eager is cuBLAS."""
     for m, n, k, form in PRODUCTS:
-        yield lambda m=m, n=n, k=k, f=form: product_row(m, n, k, f, "bf16")
+        yield functools.partial(product_row, m, n, k, form, "bf16")
     yield lambda: product_row(4096, 4096, 4096, "nn", "f16")
     yield lambda: product_row(4096, 4096, 4096, "nn", "f32")
     yield lambda: weight_gradients_row(7, 768, 3072, 8192)
@@ -108,8 +108,8 @@ def attention() -> Iterator[Callable[[], Row]]:
     shapes = [(1024, 64, True), (4096, 64, True), (4096, 64, False), (1024, 128, True), (4096, 128, True),
               (4096, 128, False), (16384, 128, True), (4096, 256, True), (4096, 256, False)]  # fmt: skip
     for size, head, causal in shapes:
-        yield lambda t=size, d=head, c=causal: attention_row(t, d, c, False)
-        yield lambda t=size, d=head, c=causal: attention_row(t, d, c, True)
+        yield functools.partial(attention_row, size, head, causal, False)
+        yield functools.partial(attention_row, size, head, causal, True)
 
 
 def attention_row(size: int, head: int, causal: bool, gradient: bool) -> Row:
@@ -147,12 +147,12 @@ def step_row(name: str, make: Callable[[Any], Any], loss: Callable[..., Any], ar
     mine.load_state_dict({k: v.float().cpu().numpy() for k, v in theirs.state_dict().items()}, strict=False)
     mine = mine.to(getattr(flow, {"f32": "float32", "bf16": "bfloat16"}[dtype])).to("cuda")
     tensors = [flow.from_numpy(a) for a in arrays]
+    ours: Callable[..., Any] = functools.partial(loss, flow, mine)
+    slow: Callable[..., Any] = functools.partial(loss, torch, theirs)
     if optimizer is None:
         mine.eval(), theirs.eval()
-        ours, slow = (lambda *a: loss(flow, mine, *a)), (lambda *a: loss(torch, theirs, *a))
     else:
-        ours = step_of(functools.partial(loss, flow, mine), optimizer(flow, mine))
-        slow = step_of(functools.partial(loss, torch, theirs), optimizer(torch, theirs))
+        ours, slow = step_of(ours, optimizer(flow, mine)), step_of(slow, optimizer(torch, theirs))
     ours = flow.compile(ours)
     begin = time.perf_counter()
     first = ours(*tensors)
@@ -165,7 +165,7 @@ def step_row(name: str, make: Callable[[Any], Any], loss: Callable[..., Any], ar
         peers = {column: unrecorded(action) for column, action in peers.items()}
     else:
         others = copy.deepcopy(theirs)
-        forward, chosen = compiled(lambda *a: loss(torch, others, *a), mode=mode), optimizer(torch, others)
+        forward, chosen = compiled(functools.partial(loss, torch, others), mode=mode), optimizer(torch, others)
         peers[COMPILED] = lambda: training_step(forward, chosen, arrays)
     row = Row(f"{name} (first call {took:.1f} s)", lambda: ours(*tensors), peers, step=True)
     compare(row, first, peers[EAGER]())
@@ -239,7 +239,7 @@ def images() -> Iterator[Callable[[], Row]]:
 def launches() -> Iterator[Callable[[], Row]]:
     """The cost of a launch: 64 small kernels, launched one by one and as a CUDA graph."""
     for graphs in ("0", "1"):
-        yield lambda g=graphs: launch_row(g)
+        yield functools.partial(launch_row, graphs)
 
 
 def launch_row(graphs: str) -> Row:

@@ -52,7 +52,10 @@ def feeds_of(path: Path, program: Any, rng: np.random.Generator) -> dict[str, np
     """Random inputs of the types and the shapes of a model."""
     feeds = {}
     for tensor in program.inputs:
-        dtype = type_of_number(tensor.type).numpy
+        kind = type_of_number(tensor.type)
+        if kind is None:
+            raise TypeError(f"expected numbers as input {tensor.name!r} of {path}, got the type {tensor.type}")
+        dtype = kind.numpy
         is_state = tensor.name in STATES
         free = [1 if is_state else size_of(path, i) for i in range(len(tensor.shape))]
         shape = [d if isinstance(d, int) else n for d, n in zip(tensor.shape, free, strict=True)]
@@ -76,11 +79,11 @@ def rows(paths: list[Path], rounds: int) -> Iterator[str]:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     for path in paths:
-        importing, program = seconds(lambda path=path: flow.from_onnx(path))
+        importing, program = seconds(functools.partial(flow.from_onnx, path))
         feeds = feeds_of(path, program, np.random.default_rng(0))
         ours = functools.partial(program.run, feeds)
         first, results = seconds(ours)
-        starting, session = seconds(lambda path=path: onnxruntime.InferenceSession(path, options))
+        starting, session = seconds(functools.partial(onnxruntime.InferenceSession, path, options))
         theirs = functools.partial(session.run, None, feeds)
         error = difference(results, theirs())
         start = f"{importing:.2f} s | {first:.2f} s | {starting:.2f} s"

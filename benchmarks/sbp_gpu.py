@@ -35,7 +35,11 @@ from oneflow.tools.ranks import launcher
 
 RANKS = 2
 GOAL = 1.8
-Action = Callable[[], Any]
+Action = Callable[[], object]
+#: The loss of a model for a batch.
+Loss = Callable[..., flow.Tensor]
+#: A model on the ranks of a placement.
+Layout = Callable[[flow.nn.Module, flow.placement], flow.nn.Module]
 
 
 @dataclass(frozen=True)
@@ -60,7 +64,7 @@ class Rank:
     sizes: Sizes
 
     @property
-    def placement(self) -> Any:
+    def placement(self) -> flow.placement:
         """All GPUs of the job."""
         return flow.placement("cuda", list(range(RANKS)))
 
@@ -83,7 +87,7 @@ class Rank:
             action()
         flow.cuda.synchronize(self.gpu.number)
         took = (time.perf_counter() - start) / self.sizes.block
-        return max(self.world.comm.allgather(took))
+        return max(map(float, self.world.comm.allgather(took)))
 
     def medians(self, *actions: Action) -> list[float]:
         """The median seconds of each action, called in turn after a block that counts for nothing."""
@@ -108,7 +112,7 @@ def reduce(rank: Rank) -> Iterator[str]:
             kinds = nccl.TYPES["float32"], nccl.REDUCTIONS["sum"]
             nccl.call("ncclAllReduce", *pair, count, *kinds, transport._communicator, stream)
 
-        ours, theirs = rank.medians(lambda x=tensor: program(x), alone)
+        ours, theirs = rank.medians(functools.partial(program, tensor), alone)
         bandwidth = 2 * (RANKS - 1) / RANKS * size / ours / 1e9
         yield (
             f"| {size:,} bytes | {ours * 1e6:.1f} us | {theirs * 1e6:.1f} us | {bandwidth:.1f} GB/s"
@@ -116,13 +120,13 @@ def reduce(rank: Rank) -> Iterator[str]:
         )
 
 
-def training(model: Any, optimizer: Any, loss: Callable[..., Any]) -> Any:
+def training(model: flow.nn.Module, optimizer: flow.optim.Optimizer, loss: Loss) -> Callable[..., flow.Tensor]:
     """A compiled step of training."""
     return flow.compile(step_of(functools.partial(loss, model), optimizer))
 
 
-def steps(rank: Rank, make: Action, loss: Callable[..., Any], batch: Callable[[int], list[np.ndarray]], layout: Any,
-          count: int) -> tuple[Action, Action]:  # fmt: skip
+def steps(rank: Rank, make: Callable[[], flow.nn.Module], loss: Loss, batch: Callable[[int], list[np.ndarray]],
+          layout: Layout, count: int) -> tuple[Action, Action]:  # fmt: skip
     """A step on this GPU alone with one batch, and one on all GPUs with `count` batches, each of which has one."""
     alone, together = make().to(f"cuda:{rank.gpu.number}"), make()
     model = layout(together, rank.placement)
@@ -143,12 +147,12 @@ def scaling(name: str, rank: Rank, pair: tuple[Action, Action], count: int, goal
 HEAD = "| step of training | one GPU | two GPUs | speed-up |\n| --- | --- | --- | --- |"
 
 
-def data_parallel(net: Any, placement: Any) -> Any:
+def data_parallel(net: flow.nn.Module, placement: flow.placement) -> flow.nn.Module:
     """The batch is split."""
     return flow.nn.parallel.DistributedDataParallel(net, placement)
 
 
-def tensor_parallel(net: Any, placement: Any) -> Any:
+def tensor_parallel(net: flow.nn.Module, placement: flow.placement) -> flow.nn.Module:
     """Heads, hidden units and the vocabulary are split."""
     rows = ("query.", "key.", "value.", "up.", "tokens.")
     split = {n: flow.sbp.split(0) for n, _ in net.named_parameters() if any(r in n for r in rows)}
@@ -165,10 +169,11 @@ def mlp(rank: Rank) -> Iterator[str]:
         rows = rank.sizes.rows * count
         return [rng.standard_normal((rows, 784)).astype(np.float32), rng.integers(0, 10, rows)]
 
-    def loss(model: Any, x: Any, y: Any) -> Any:
-        return flow.nn.functional.cross_entropy(model(x), y)
+    def loss(model: flow.nn.Module, x: flow.Tensor, y: flow.Tensor) -> flow.Tensor:
+        mean: flow.Tensor = flow.nn.functional.cross_entropy(model(x), y)
+        return mean
 
-    pair = steps(rank, lambda: models.mlp(flow), loss, batch, data_parallel, RANKS)
+    pair = steps(rank, functools.partial(models.mlp, flow), loss, batch, data_parallel, RANKS)
     yield scaling(f"MLP, {rank.sizes.rows} rows a GPU, f32, data-parallel", rank, pair, RANKS)
 
 
@@ -182,12 +187,14 @@ def gpt(rank: Rank) -> Iterator[str]:
         ids, labels = (rng.integers(0, models.VOCABULARY, (rank.sizes.batch * count, size)) for _ in range(2))
         return [ids, np.broadcast_to(np.arange(size), ids.shape).copy(), labels]
 
-    def loss(model: Any, ids: Any, places: Any, labels: Any) -> Any:
-        logits = model(ids, places)
-        return flow.nn.functional.cross_entropy(logits.reshape(-1, models.VOCABULARY), labels.reshape(-1))
+    def loss(model: flow.nn.Module, ids: flow.Tensor, places: flow.Tensor, labels: flow.Tensor) -> flow.Tensor:
+        logits = model(ids, places).reshape(-1, models.VOCABULARY)
+        mean: flow.Tensor = flow.nn.functional.cross_entropy(logits, labels.reshape(-1))
+        return mean
 
-    def make() -> Any:
-        return models.gpt2(flow, size).to(flow.bfloat16)
+    def make() -> flow.nn.Module:
+        model: flow.nn.Module = models.gpt2(flow, size)
+        return model.to(flow.bfloat16)
 
     name = f"GPT-2 small, {rank.sizes.batch} x {size}"
     pair = steps(rank, make, loss, batch, data_parallel, RANKS)

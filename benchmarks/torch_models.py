@@ -128,7 +128,7 @@ _LANGUAGES = {
 }  # fmt: skip
 
 
-class Unet(nn.Module):
+class Unet(nn.Module):  # type: ignore[misc]  # PyTorch is not followed
     """Convolutions down and up, with connections across."""
 
     def __init__(self) -> None:
@@ -148,7 +148,7 @@ class Unet(nn.Module):
         return self.head(self.norm(x))
 
 
-class Recommender(nn.Module):
+class Recommender(nn.Module):  # type: ignore[misc]
     """Embeddings of categories, numbers, and the products of all pairs, as in DLRM."""
 
     def __init__(self) -> None:
@@ -166,7 +166,7 @@ class Recommender(nn.Module):
         return torch.sigmoid(self.top(torch.cat([bottom, pairs[:, rows, columns]], 1)))
 
 
-class Mlp(nn.Module):
+class Mlp(nn.Module):  # type: ignore[misc]
     """Layers without convolutions."""
 
     def __init__(self) -> None:
@@ -184,6 +184,10 @@ OWN: dict[str, tuple[Callable[[], nn.Module], dict[str, Any]]] = {
     "unet": (Unet, {"x": ("floats", 3, 16, 16)}),
     "dlrm": (Recommender, {"numbers": ("floats", 13), "categories": ("tokens", 4)}),
 }
+
+
+#: A model, and the inputs of the model for a batch size.
+Made = tuple[nn.Module, Callable[..., dict[str, torch.Tensor]]]
 
 
 def available() -> list[str]:
@@ -207,7 +211,7 @@ def define_torchvision() -> Any:
     return library
 
 
-def made(name: str) -> tuple[nn.Module, Callable[..., dict[str, torch.Tensor]]]:
+def made(name: str) -> Made:
     """A model, and the inputs of the model for a batch size."""
     torch.manual_seed(0)
     if name in OWN:
@@ -230,7 +234,7 @@ def made(name: str) -> tuple[nn.Module, Callable[..., dict[str, torch.Tensor]]]:
     return _of_torchvision(name)
 
 
-def _of_transformers(config: str, options: Mapping[str, Any], inputs: Mapping[str, Any]) -> Any:
+def _of_transformers(config: str, options: Mapping[str, Any], inputs: Mapping[str, Any]) -> Made:
     transformers = importlib.import_module("transformers")
     settings = getattr(transformers, config)(**options)
     if hasattr(settings, "use_cache"):
@@ -238,7 +242,7 @@ def _of_transformers(config: str, options: Mapping[str, Any], inputs: Mapping[st
     return transformers.AutoModel.from_config(settings), lambda n, length=None: _drawn(inputs, n, length)
 
 
-def _of_torchvision(name: str) -> Any:
+def _of_torchvision(name: str) -> Made:
     torchvision = importlib.import_module("torchvision")
     options: dict[str, Any] = {"image_size": TORCHVISION[name]} if name == "vit_b_16" else {}
     if name == "maxvit_t":
@@ -265,7 +269,7 @@ def _tensors(result: Any) -> list[torch.Tensor]:
     return [x for x in leaves if isinstance(x, torch.Tensor)]
 
 
-class Tensors(nn.Module):
+class Tensors(nn.Module):  # type: ignore[misc]
     """A model whose results are a list of tensors."""
 
     def __init__(self, model: nn.Module) -> None:

@@ -12,11 +12,13 @@ groups stay together: the factor is split over devices whose number divides 4. `
 signatures of partial sums: "each" for maps linear in every operand alone (products), "joint" for maps
 linear in all operands together (sums, movement). The all-broadcast signature always exists.
 
-Two combinators extend factors. `linear_in` names operands in which the map is linear. `plus` appends an operand
-that is added to the first result, such as a bias:
+Three combinators extend factors. `linear_in` names operands in which the map is linear. `plus` appends an operand
+that is added to the first result, such as a bias. `summing` names results that are sums over the factors that they
+lack, while other results have these factors:
 
     Factors("m k, n k -> m n", "each").plus("n")                       a linear layer
     Factors("r c, r c -> r c").linear_in(op, "dy")                     a gradient
+    Factors("r c, r c, c -> r c, c").summing(1)                        with the gradient by a parameter of each column
 """
 
 from __future__ import annotations
@@ -106,13 +108,15 @@ class Factors:
     """An SBP rule in factors. `linear` is None, "each" or "joint"; see the module's text.
 
     `sums` are the signatures of partial sums that `linear_in` adds. `addends` are the factors of the operands that
-    `plus` appends to those in `text`.
+    `plus` appends to those in `text`. `summed` are the results that `summing` names; None means those results that
+    are sums because no result has the factor.
     """
 
     text: str
     linear: str | None = None
     sums: tuple[SbpSignature, ...] = ()
     addends: tuple[str, ...] = ()
+    summed: frozenset[int] | None = None
 
     def linear_in(self, op: NamedOperands, *names: str, results: Collection[int] = (0,)) -> Factors:
         """The same factors for a map that is linear in the operands `names` together.
@@ -126,6 +130,13 @@ class Factors:
         inputs = tuple(P if name in names else B for name in operand_names)
         outputs = tuple(P if i in results else B for i in range(len(outs)))
         return replace(self, sums=(*self.sums, SbpSignature(inputs, outputs)))
+
+    def summing(self, *results: int) -> Factors:
+        """The same factors for a map whose results of these numbers are sums over every factor that they lack.
+
+        Other results do not depend on the factors that they lack.
+        """
+        return replace(self, summed=frozenset(results))
 
     def plus(self, factors: str) -> Factors:
         """The same factors for a map whose next operand, of `factors`, is added to the first result.
@@ -166,7 +177,7 @@ class Factors:
             ins = [_mark_broadcast(f, s, self.text) for f, s in zip(ins, shapes, strict=True)]
         size_one = _names(written) - _names(ins)
         names = dict.fromkeys(f for factors in (*ins, *outs) for f in factors if f not in size_one)
-        split = [_split_by(n, ins, outs) for n in names if not n.startswith("_")]
+        split = [_split_by(n, ins, outs, self.summed) for n in names if not n.startswith("_")]
         signatures = dict.fromkeys((*split, *self.partial_sums(len(ins), len(outs)), *self.sums))
         return [_with_addends(s, outs[0], self.addends) for s in signatures]
 
@@ -206,10 +217,11 @@ def _with_addends(signature: SbpSignature, result: Sequence[str], addends: Seque
     return replace(signature, inputs=(*signature.inputs, *added))
 
 
-def _split_by(name: str, ins: list[list[str]], outs: list[list[str]]) -> SbpSignature:
+def _split_by(name: str, ins: list[list[str]], outs: list[list[str]], summed: frozenset[int] | None) -> SbpSignature:
     inputs = tuple(S(f.index(name)) if name in f else B for f in ins)
-    contracted = not any(name in f for f in outs)
-    outputs = tuple(P if contracted else S(f.index(name)) if name in f else B for f in outs)
+    if summed is None:
+        summed = frozenset() if any(name in f for f in outs) else frozenset(range(len(outs)))
+    outputs = tuple(S(f.index(name)) if name in f else P if i in summed else B for i, f in enumerate(outs))
     return SbpSignature(inputs, outputs, int(name.partition("*")[2] or 0))
 
 

@@ -180,7 +180,8 @@ def scalar_functions() -> Iterable[str]:
 
 def is_of_bodies(name: str, function: object) -> bool:
     """Returns whether a scalar body may call the function."""
-    return not name.startswith("_") and set(inspect.get_annotations(function).values()) <= BODY
+    annotations = inspect.get_annotations(function) if callable(function) else {}
+    return not name.startswith("_") and set(annotations.values()) <= BODY
 
 
 def operator_index() -> str:

@@ -13,7 +13,7 @@ import time
 import numpy as np
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
-from training import arguments, train
+from training import Batches, arguments, train
 
 import oneflow as flow
 from oneflow import nn
@@ -41,7 +41,7 @@ def data() -> list[np.ndarray]:
     return [train_x, train_y, test_x, test_y]
 
 
-def batches(scans: np.ndarray, labels: np.ndarray, seed: int):
+def batches(scans: np.ndarray, labels: np.ndarray, seed: int) -> Batches:
     """The function from a step number to the batch: shuffled for each epoch, scans shifted by up to a pixel."""
     per_epoch = len(scans) // BATCH
     padded = np.pad(scans, ((0, 0), (0, 0), (1, 1), (1, 1)))
@@ -67,9 +67,9 @@ def main() -> None:
     schedule = flow.optim.lr_scheduler.OneCycleLR(optimizer, 1e-2, options.steps)
 
     @flow.compile
-    def step(x, y):
+    def step(x: flow.Tensor, y: flow.Tensor) -> flow.Tensor:
         optimizer.zero_grad()
-        loss = nn.functional.cross_entropy(model(x), y)
+        loss: flow.Tensor = nn.functional.cross_entropy(model(x), y)
         loss.backward()
         optimizer.step()
         return loss

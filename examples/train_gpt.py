@@ -14,10 +14,11 @@ import time
 from pathlib import Path
 
 import numpy as np
-from training import arguments, train
+from training import Batches, arguments, train
 
 import oneflow as flow
 from oneflow import nn
+from oneflow.optim.lr_scheduler import LRScheduler
 
 BATCH, LENGTH, WIDTH, HEADS, LAYERS = 16, 64, 128, 4, 4
 HELD_OUT = 0.05
@@ -49,11 +50,12 @@ class Block(nn.Module):
         self.attention = nn.MultiheadAttention(WIDTH, HEADS, batch_first=True)
         self.mlp = nn.Sequential(nn.Linear(WIDTH, 4 * WIDTH), nn.GELU(), nn.Linear(4 * WIDTH, WIDTH))
 
-    def forward(self, x):
+    def forward(self, x: flow.Tensor) -> flow.Tensor:
         """`x` (batch, length, width), one block on."""
         h = self.ln1(x)
         x = x + self.attention(h, h, h, need_weights=False, is_causal=True)[0]
-        return x + self.mlp(self.ln2(x))
+        following: flow.Tensor = x + self.mlp(self.ln2(x))
+        return following
 
 
 class GPT(nn.Module):
@@ -67,25 +69,28 @@ class GPT(nn.Module):
         for embedding in (self.letters, self.places):
             nn.init.normal_(embedding.weight, std=0.02)
 
-    def forward(self, text):
+    def forward(self, text: flow.Tensor) -> flow.Tensor:
         """The scores."""
-        return self.head(self.ln(self.blocks(self.letters(text) + self.places.weight)))
+        scores: flow.Tensor = self.head(self.ln(self.blocks(self.letters(text) + self.places.weight)))
+        return scores
 
 
-def loss_of(model: GPT, text, following):
+def loss_of(model: GPT, text: flow.Tensor, following: flow.Tensor) -> flow.Tensor:
     """The cross entropy of the characters that follow."""
-    return nn.functional.cross_entropy(model(text).reshape(BATCH * LENGTH, -1), following.reshape(-1))
+    scores = model(text).reshape(BATCH * LENGTH, -1)
+    loss: flow.Tensor = nn.functional.cross_entropy(scores, following.reshape(-1))
+    return loss
 
 
 class Step(nn.Graph):
     """One training step; the result is the loss before the update."""
 
-    def __init__(self, model: GPT, optimizer, schedule) -> None:
+    def __init__(self, model: GPT, optimizer: flow.optim.Optimizer, schedule: LRScheduler) -> None:
         super().__init__()
         self.model = model
         self.add_optimizer(optimizer, lr_sch=schedule)
 
-    def build(self, text, following):
+    def build(self, text: flow.Tensor, following: flow.Tensor) -> flow.Tensor:
         """Forward, backward and clipping; the update follows."""
         loss = loss_of(self.model, text, following)
         loss.backward()
@@ -93,7 +98,7 @@ class Step(nn.Graph):
         return loss
 
 
-def batches(codes: np.ndarray, seed: int):
+def batches(codes: np.ndarray, seed: int) -> Batches:
     """The function from the number of a step to pieces of text, and the same moved by one character."""
 
     def batch(number: int) -> tuple[np.ndarray, np.ndarray]:

@@ -10,13 +10,16 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, SupportsFloat
 
 import numpy as np
 from matplotlib.figure import Figure
 from tqdm import tqdm
 
 import oneflow as flow
+
+#: The batch of a step, a function of its number.
+Batches = Callable[[int], tuple[np.ndarray, ...]]
 
 
 def arguments(doc: str, out: str, steps: int, every: int) -> argparse.Namespace:
@@ -32,8 +35,8 @@ def arguments(doc: str, out: str, steps: int, every: int) -> argparse.Namespace:
 
 def train(
     options: argparse.Namespace,
-    step: Callable[..., object],
-    batch: Callable[[int], tuple[np.ndarray, ...]],
+    step: Callable[..., SupportsFloat],
+    batch: Batches,
     unit: str,
     **parts: Any,
 ) -> list[float]:

@@ -38,6 +38,7 @@ from oneflow.frontend.checkpoint import Checkpoint
 from oneflow.frontend.compile.compiled import CompiledFunction, compile
 from oneflow.frontend.core.devices import Device, device
 from oneflow.frontend.core.errors import CallError, OneFlowError, TraceError
+from oneflow.frontend.core.generator import get_rng_state, set_rng_state
 from oneflow.frontend.core.memory_layout import Layout as layout  # noqa: N813
 from oneflow.frontend.core.memory_layout import strided
 from oneflow.frontend.core.settings import get_default_dtype, set_default_dtype
@@ -49,7 +50,6 @@ from oneflow.frontend.eager.constructors import from_numpy, tensor
 from oneflow.frontend.eager.printing import set_printoptions
 from oneflow.frontend.eager.tape import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
 from oneflow.frontend.functional import *  # noqa: F403
-from oneflow.frontend.functional.random import get_rng_state, set_rng_state
 from oneflow.frontend.functional_c import FUNCTIONS as _C  # noqa: F401
 from oneflow.frontend.global_tensor import to_global
 from oneflow.frontend.importers.lazy import from_onnx, from_torch, to_onnx

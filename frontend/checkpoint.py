@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from oneflow.frontend.functional.random import get_rng_state, set_rng_state
+from oneflow.frontend.core.generator import get_rng_state, set_rng_state
 from oneflow.frontend.serialization import load, save
 
 

@@ -21,7 +21,7 @@ from oneflow.frontend.core.shape import Shape
 from oneflow.frontend.eager.constructors import tensor as make
 from oneflow.frontend.eager.tensor import EagerTensor
 from oneflow.frontend.methods.methods import to
-from oneflow.runtime.collectives import mpi
+from oneflow.runtime.ranks import job_transport
 
 __all__ = [
     "all_gather", "all_gather_into_tensor", "all_reduce", "all_to_all", "barrier", "broadcast", "gather", "recv",
@@ -57,7 +57,7 @@ def all_to_all(output_tensor_list: Sequence[EagerTensor], input_tensor_list: Seq
     sources = np.stack([_read(x, "all_to_all") for x in input_tensor_list])
     received, count = np.empty_like(sources), sources[0].size
     if env.get_world_size() > 1:
-        _transport().all_to_all(sources, received, [count] * len(sources), [count] * len(sources))
+        job_transport().all_to_all(sources, received, [count] * len(sources), [count] * len(sources))
     else:
         received = sources
     for target, piece in zip(output_tensor_list, received, strict=True):
@@ -74,7 +74,7 @@ def broadcast(tensor: EagerTensor, src: int) -> None:
     array = np.array(_read(tensor, "broadcast"))
     _check_rank(src, "broadcast")
     if env.get_world_size() > 1:
-        _transport().broadcast(array, src)
+        job_transport().broadcast(array, src)
     _write(tensor, array, "broadcast")
 
 
@@ -118,7 +118,7 @@ def scatter(tensor: EagerTensor, scatter_list: Sequence[EagerTensor] | None = No
         _check_count(scatter_list or (), "scatter")
         pieces = np.stack([_read(x, "scatter") for x in scatter_list or ()])
     if env.get_world_size() > 1:
-        _transport().broadcast(pieces, src)
+        job_transport().broadcast(pieces, src)
     _write(tensor, pieces[env.get_rank()], "scatter")
 
 
@@ -131,8 +131,8 @@ def send(tensor: EagerTensor, dst: int, send_meta: bool = True) -> None:
         described = [dtypes.from_numpy(array.dtype).code, array.ndim, *array.shape]
         header = np.zeros(_MAX_RANK + 2, np.int64)
         header[: len(described)] = described
-        _transport().exchange([(dst, header)], [])
-    _transport().exchange(messages, [])
+        job_transport().exchange([(dst, header)], [])
+    job_transport().exchange(messages, [])
 
 
 def recv(
@@ -152,22 +152,16 @@ def recv(
         raise fail("expected both shape and dtype for recv, or neither where the sender sends them")
     if shape is None or dtype is None:
         header = np.zeros(_MAX_RANK + 2, np.int64)
-        _transport().exchange([], [(src, header)])
+        job_transport().exchange([], [(src, header)])
         dtype, shape = dtypes.BY_CODE[int(header[0])], tuple(header[2 : 2 + int(header[1])].tolist())
     array = np.empty(tuple(shape), dtype.numpy)
-    _transport().exchange([], [(src, array.reshape(-1))])
+    job_transport().exchange([], [(src, array.reshape(-1))])
     if out is None:
         received = to(make(array), device=device)
         assert isinstance(received, EagerTensor)
         return received
     _write(out, array, "recv")
     return out
-
-
-def _transport() -> Any:
-    """The transport of this process to all ranks."""
-    world = mpi.world()
-    return world.transport(world.rank, tuple(range(world.size)))
 
 
 def _read(tensor: Any, name: str) -> np.ndarray:
@@ -206,7 +200,7 @@ def _summed(array: np.ndarray) -> np.ndarray:
     if env.get_world_size() == 1:
         return array
     wide = _WIDE.get(array.dtype.name, np.array)(array)
-    _transport().all_reduce(wide, wide)
+    job_transport().all_reduce(wide, wide)
     total: np.ndarray = wide.astype(array.dtype)
     return total
 
@@ -218,7 +212,7 @@ def _gathered(array: np.ndarray) -> np.ndarray:
     if size == 1:
         gathered[0] = array
     else:
-        _transport().all_gather(array.reshape(-1), gathered.reshape(-1), [array.size] * size)
+        job_transport().all_gather(array.reshape(-1), gathered.reshape(-1), [array.size] * size)
     return gathered
 
 

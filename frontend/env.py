@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from oneflow.runtime.collectives import mpi
+from oneflow.runtime import ranks
 from oneflow.runtime.global_array import Placement
 
 __all__ = [
@@ -17,7 +17,7 @@ def get_rank() -> int:
     Raises:
         WorldError: there is a launcher, but mpi4py is not installed.
     """
-    return mpi.world().rank if mpi.launched() else 0
+    return ranks.rank()
 
 
 def get_world_size() -> int:
@@ -26,7 +26,7 @@ def get_world_size() -> int:
     Raises:
         WorldError: there is a launcher, but mpi4py is not installed.
     """
-    return mpi.world().size if mpi.launched() else 1
+    return ranks.world_size()
 
 
 def get_local_rank() -> int:
@@ -35,7 +35,7 @@ def get_local_rank() -> int:
     Raises:
         WorldError: there is a launcher, but mpi4py is not installed.
     """
-    return mpi.world().local_rank_and_size()[0] if mpi.launched() else 0
+    return ranks.local_rank_and_size()[0]
 
 
 def get_node_size() -> int:
@@ -44,7 +44,7 @@ def get_node_size() -> int:
     Raises:
         WorldError: there is a launcher, but mpi4py is not installed.
     """
-    return -(-get_world_size() // mpi.world().local_rank_and_size()[1]) if mpi.launched() else 1
+    return -(-ranks.world_size() // ranks.local_rank_and_size()[1])
 
 
 def all_device_placement(type: str) -> Placement:

@@ -15,10 +15,9 @@ import numpy as np
 
 from oneflow.dialect.nd_sbp import NdSbp
 from oneflow.dialect.sbp import Sbp
-from oneflow.frontend.core.arrays import is_on_device, is_on_ranks, to_array
+from oneflow.frontend.core.arrays import from_piece, is_on_device, is_on_ranks, redistribute, to_array
 from oneflow.frontend.core.dispatch import current_builder, dispatch
 from oneflow.frontend.core.errors import fail, refuse
-from oneflow.frontend.core.placements import from_piece, redistribute
 from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.eager.function import Function
 from oneflow.frontend.eager.tensor import BUILDER, EagerTensor, wrapped
@@ -26,7 +25,7 @@ from oneflow.frontend.tracing.capture import layout_of
 from oneflow.runtime.global_array import Placement
 
 if TYPE_CHECKING:
-    from oneflow.runtime.distributed import Layout
+    from oneflow.runtime.pieces import Layout
 
 
 def to_global(x: Tensor, placement: Placement | None = None, sbp: Any = None, *, grad_sbp: Any = None) -> Tensor:

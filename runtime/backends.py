@@ -1,6 +1,7 @@
 """Device backends: what compiles programs and holds arrays, by the type of device in names such as `cuda:1`.
 
     backends.BACKENDS["cpu"].compile_program(module, "main")        backends.ACCELERATORS["cuda"].to_device(array, 1)
+    backends.RANKS.compile_program(module, "main", placement, {}, "greedy")
 
 The frontend imports no backend: it finds backends here, and knows executables and arrays by `Executable` and
 `DeviceArray`. A backend is a module with the functions of `Backend`, or of `Accelerator` if its devices have memory
@@ -9,6 +10,7 @@ of their own. The module is imported when one of its functions is first called.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -20,10 +22,12 @@ from oneflow.runtime.device_array import DeviceArray, OpenDevice, Stream
 from oneflow.runtime.protocol import Executable
 
 if TYPE_CHECKING:
-    from oneflow.runtime import host
+    from oneflow.runtime import distributed, host
     from oneflow.runtime.cuda import backend as cuda
+    from oneflow.runtime.global_array import Placement
 else:
     host, cuda = lazy("oneflow.runtime.host"), lazy("oneflow.runtime.cuda.backend")
+    distributed = lazy("oneflow.runtime.distributed")
 
 
 class Backend(Protocol):
@@ -76,12 +80,26 @@ class Accelerator(Backend, Protocol):
         """Returns unused memory to the system."""
 
 
+class RanksBackend(Protocol):
+    """The functions of the backend of programs of several ranks."""
+
+    def compile_program(
+        self, module: ir.Module, entry: str, placement: Placement, parts: Mapping[str, Placement], strategy: str
+    ) -> Executable:
+        """Compiles an annotated function for the ranks of a placement; its arrays are global arrays.
+
+        `parts` are the placements that the module names. `strategy` chooses layouts: "greedy" or "auto".
+        """
+
+
 #: The type of device whose memory is that of the process.
 HOST = "cpu"
 #: The backends whose devices have memory of their own.
 ACCELERATORS: dict[str, Accelerator] = {"cuda": cuda}
 #: All backends.
 BACKENDS: dict[str, Backend] = {HOST: host, **ACCELERATORS}
+#: The backend of programs of several ranks, on devices of any type.
+RANKS: RanksBackend = distributed
 
 
 def accelerator_of(value: Any) -> Accelerator | None:

@@ -35,8 +35,8 @@ from oneflow.runtime import native
 DEFAULT_LIMIT = 2 * 2**30
 #: The expected number of scans of the folder while as many bytes as the limit are stored.
 TRIMS_PER_LIMIT = 32
-#: A generator of its own: the random numbers of the user's program stay reproducible.
-_RANDOM = random.SystemRandom()
+#: Decides when the folder is scanned; the random numbers of the user's program stay reproducible.
+_SCAN_CHANCE = random.SystemRandom()
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 _ENTRY = re.compile(r"(?P<key>[0-9a-f]{40})\.")
 _limit_override: list[int] = []
@@ -149,8 +149,17 @@ def _digest(name: str, data: bytes, description: dict[str, Any]) -> str:
     return digest.hexdigest()
 
 
-def store(key: str, compiled: Path | bytes, description: dict[str, Any], kind: str = "so") -> None:
-    """Stores a file and its description; errors are ignored. May delete the least recently used entries."""
+def store(
+    key: str,
+    compiled: Path | bytes,
+    description: dict[str, Any],
+    kind: str = "so",
+    chance: random.Random = _SCAN_CHANCE,
+) -> None:
+    """Stores a file and its description; errors are ignored.
+
+    Deletes the least recently used entries at some stores, which `chance` chooses.
+    """
     max_bytes = limit()
     if not max_bytes:
         return
@@ -161,7 +170,7 @@ def store(key: str, compiled: Path | bytes, description: dict[str, Any], kind: s
         _write(folder() / name, data)
         text = json.dumps({**kept, "sha256": _digest(name, data, kept)})
         _write(folder() / f"{key}.json", text.encode())
-        if _RANDOM.random() * max_bytes < TRIMS_PER_LIMIT * len(data):
+        if chance.random() * max_bytes < TRIMS_PER_LIMIT * len(data):
             _trim(max_bytes)
     except OSError:
         return

@@ -1,4 +1,4 @@
-"""Programs of many ranks: `compile_distributed(module, ..)` returns an executable for whole tensors or their pieces.
+"""Programs of several ranks: `compile_program(module, entry, placement)` returns an executable of global arrays.
 
 The passes assign layouts to a logical program. Then each rank that this process runs compiles its physical program.
 Collectives are external kernels that the compiled code calls.
@@ -7,18 +7,19 @@ Collectives are external kernels that the compiled code calls.
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from oneflow.dialect import oneflow as dialect
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.lazy import lazy
-from oneflow.dialect.nd_sbp import Mesh, NdSbp, broadcast, devices, group, local_region, local_shape
+from oneflow.dialect.nd_sbp import NdSbp, broadcast
 from oneflow.dialect.record import REGISTRY, Registry
 from oneflow.dialect.tensor_desc import TensorDesc, from_mlir
+from oneflow.lowering.kernels.donated_arguments import donated_arguments
 from oneflow.lowering.linalg.checks import location_text
 from oneflow.lowering.targets.choice import gpu_target
 from oneflow.passes.inline import functions_of, keep_entry
@@ -26,54 +27,42 @@ from oneflow.passes.pipeline import Pipeline
 from oneflow.passes.sbp import annotations as notes
 from oneflow.passes.sbp.collectives import collective_text, collectives_of
 from oneflow.passes.sbp.interconnects import NVLINK, interconnect, using_interconnect
-from oneflow.passes.sbp.submeshes import Submesh, Submeshes, placements_of, read_submeshes
+from oneflow.passes.sbp.submeshes import WHOLE, Submesh, placements_of, read_submeshes
 from oneflow.passes.to_physical import physical
 from oneflow.runtime.arguments import Parameter, as_array, bind
-from oneflow.runtime.collectives import mpi
 from oneflow.runtime.collectives.kernel import Collectives
 from oneflow.runtime.collectives.nccl import gpus
-from oneflow.runtime.collectives.operations import run_collective
-from oneflow.runtime.collectives.resharding import Resharding, Sharding
-from oneflow.runtime.collectives.threads import ThreadWorld
-from oneflow.runtime.collectives.transport import Array, World, WorldError
-from oneflow.runtime.device_array import DeviceArray
-from oneflow.runtime.executable import CpuExecutable, Options, compile_module, signature_of
+from oneflow.runtime.collectives.transport import Array
+from oneflow.runtime.executable import Options, compile_module, signature_of
+from oneflow.runtime.footprint import Footprint
+from oneflow.runtime.global_array import GlobalArray, Placement
+from oneflow.runtime.pieces import Layout, Pieces, on_host
 
 if TYPE_CHECKING:
     from oneflow.runtime.cuda.executable import CudaExecutable
-
+    from oneflow.runtime.executable import CpuExecutable
 if TYPE_CHECKING:
     from oneflow.runtime.cuda import executable as cuda
 else:
     cuda = lazy("oneflow.runtime.cuda.executable")
+
 #: The passes from a program with some annotations to a program in which every operator has a layout.
 PASSES = (
     "oneflow-infer-types,oneflow-canonicalize,cse,oneflow-infer-sbp{{{options}}},oneflow-insert-boxing,"
     "oneflow-join-boxing"
 )
-#: The pieces (shards) of one tensor, on the host or a GPU, by the mesh index of each rank that this process runs.
-Pieces = dict[int, Any]
 
 
-def world_of(size: int, ranks: Sequence[int] | None = None) -> World:
-    """The world of a program of `size` ranks: the MPI job of this process, or threads of this process.
-
-    Args:
-        size: the number of ranks of the program.
-        ranks: their ranks in the world; by default the first ones.
+def compile_program(
+    module: ir.Module, entry: str, placement: Placement, parts: Mapping[str, Placement], strategy: str
+) -> DistributedExecutable:
+    """Compiles a function of an annotated module for the ranks of a placement; see `runtime.backends.RanksBackend`.
 
     Raises:
-        WorldError: the job is too small, or mpi4py is not installed.
+        PassError: annotations are inconsistent, or shapes are not static.
+        WorldError: the job has too few ranks, or other ranks have another program.
     """
-    largest = max(ranks or range(size)) + 1
-    if not mpi.launched() or mpi.world().size == 1:
-        return ThreadWorld(largest)
-    world = mpi.world()
-    if world.size < largest:
-        raise WorldError(
-            f"expected a job of {largest} ranks for a mesh of {size}, got {world.size}; run mpirun -n {largest}"
-        )
-    return world
+    return compile_distributed(lay_out(module, strategy, device=placement.type), entry, placement, parts)
 
 
 def lay_out(
@@ -98,101 +87,82 @@ def lay_out(
 
 
 @dataclass(frozen=True)
-class Layout:
-    """The type and the layout of a tensor on a mesh."""
-
-    desc: TensorDesc
-    nd: NdSbp
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The logical shape, which is static."""
-        return tuple(d or 0 for d in self.desc.shape or ())
-
-    def piece(self, array: Array, mesh: Mesh, place: int) -> Array:
-        """The piece of a whole array at a mesh index. Of a partial sum the first rank of a group has all, the others
-        zeros.
-        """
-        sums = [k for k, s in enumerate(self.nd) if s.kind == "P"]
-        if group(place, mesh, sums)[0] != place:
-            return self.zeros(mesh, place)
-        region = local_region(self.shape, self.nd, mesh, place)
-        within: Any = (*(slice(b, b + n) for b, n in region), ...)
-        piece: Array = array[within]
-        return piece
-
-    def zeros(self, mesh: Mesh, place: int) -> Array:
-        """A piece of zeros."""
-        return np.zeros(local_shape(self.shape, self.nd, mesh, place), self.desc.dtype.numpy)
-
-
-@dataclass(frozen=True)
 class PlacedLayout(Layout):
-    """The layout of an argument or result, on a part of the mesh of the program."""
+    """The layout of an argument or result on a placement, which is a part of the mesh of the program."""
 
-    place: Submesh
+    part: Submesh
+    placement: Placement
 
     @property
     def nothing(self) -> Array:
         """The empty piece of a rank outside the placement."""
         return np.empty((0,), self.desc.dtype.numpy)
 
+    def select(self, pieces: Pieces) -> Pieces:
+        """The pieces of the ranks of the program, by their mesh indices in the placement."""
+        return {at: pieces[m] for at, m in enumerate(self.part.members) if m in pieces}
+
 
 def compile_distributed(
     boxed: ir.Module,
     entry: str,
-    world: World,
-    ranks: Sequence[int] | None = None,
+    placement: Placement,
+    parts: Mapping[str, Placement] | None = None,
     options: Options | None = None,
     registry: Registry = REGISTRY,
-    device: str = "cpu",
 ) -> DistributedExecutable:
     """Compiles the programs of the ranks that this process runs.
 
     Args:
         boxed: a program from `lay_out`.
         entry: the name of the function.
-        world: the world of the ranks.
-        ranks: the rank of the world at each index of the mesh; by default the first ones.
+        placement: the ranks of the mesh; each rank of a placement on "cuda" has one GPU.
+        parts: the placements that the program names; by default made of the names in the program.
         options: the options for compiling the program of each rank.
         registry: the operators.
-        device: "cpu", or "cuda" for one GPU for each rank.
 
     Raises:
         PassError: the program is not annotated and boxed.
         WorldError: ranks have different programs.
     """
-    mesh, submeshes = notes.read_mesh(boxed.operation), read_submeshes(boxed.operation)
-    ranks = tuple(range(devices(mesh))) if ranks is None else tuple(ranks)
+    submeshes, world, ranks = read_submeshes(boxed.operation), placement.world, placement.members
     world.check_agreement("programs", f"ranks {ranks}, {boxed}")
-    function = functions_of(boxed)[entry]
+    placements = {WHOLE: placement, **(parts or {})}
+    placed = {n: (s, placements.get(n) or placement.part(s.ranks)) for n, s in submeshes.items()}
     inputs, outputs = signature_of(boxed, entry)
-    layouts = _layouts(function, notes.ARGUMENTS, [p.desc for p in inputs], submeshes)
-    results = _layouts(function, notes.RESULTS, outputs, submeshes)
-    places = [p for p, r in enumerate(ranks) if r in world.local_ranks]
-    programs = {p: _program(boxed, entry, p, registry) for p in places}
-    representative = programs[places[0]] if places else _program(boxed, entry, 0, registry)
+    function = functions_of(boxed)[entry]
+    arguments = _layouts(function, notes.ARGUMENTS, [p.desc for p in inputs], placed)
+    results = _layouts(function, notes.RESULTS, outputs, placed)
+    programs = {p: _program(boxed, entry, p, registry) for p in placement.local_indices}
     if len(submeshes) == 1:
+        representative = next(iter(programs.values()), None) or _program(boxed, entry, 0, registry)
         world.check_agreement(
             "collectives", "\n".join(map(collective_text, collectives_of(representative, registry)))
         )
-
-    gpu_group = gpus(world) if device == "cuda" else None
-
-    if len(places) > 1:
+    if len(programs) > 1:
         # Threads compile in one context, which no pass may add an operator to while another thread reads it.
         dialect.declare(boxed.context, registry)
+    load = _loader(placement, entry, options, registry)
+    executables = world.run([functools.partial(load, p, module) for p, module in programs.items()])
+    ranked = {p: Program(programs[p], e) for p, e in zip(programs, executables, strict=True)}
+    donated = frozenset(donated_arguments(function))
+    return DistributedExecutable(boxed, placement, inputs, arguments, results, donated, ranked)
 
-    def load(place: int) -> CpuExecutable | CudaExecutable:
-        sites = [text for op in collectives_of(programs[place], registry) for text in _sites(op)]
-        kernels = Collectives(world, mesh, ranks, place, sites, gpu_group)
+
+def _loader(
+    placement: Placement, entry: str, options: Options | None, registry: Registry
+) -> Callable[[int, ir.Module], CpuExecutable | CudaExecutable]:
+    """A function that compiles the program of the rank at a mesh index for its device."""
+    world, gpu_group = placement.world, gpus(placement.world) if placement.type == "cuda" else None
+
+    def load(place: int, program: ir.Module) -> CpuExecutable | CudaExecutable:
+        sites = [text for op in collectives_of(program, registry) for text in _sites(op)]
+        kernels = Collectives(world, placement.mesh, placement.members, place, sites, gpu_group)
         if gpu_group is not None:
-            return cuda.compile_cuda(programs[place], entry, options, registry, gpu_group.device.number, kernels)
-        return compile_module(programs[place], entry, options, registry, kernels)
+            return cuda.compile_cuda(program, entry, options, registry, gpu_group.device.number, kernels)
+        return compile_module(program, entry, options, registry, kernels)
 
-    executables = world.run([functools.partial(load, p) for p in places])
-    ranked = {p: Program(programs[p], e) for p, e in zip(places, executables, strict=True)}
-    return DistributedExecutable(boxed, world, mesh, ranks, inputs, layouts, results, ranked)
+    return load
 
 
 def _sites(op: ir.Operation) -> list[str]:
@@ -203,12 +173,12 @@ def _sites(op: ir.Operation) -> list[str]:
 
 
 def _layouts(
-    function: ir.Operation, side: str, descs: Sequence[TensorDesc], submeshes: Submeshes
+    function: ir.Operation, side: str, descs: Sequence[TensorDesc], placed: Mapping[str, tuple[Submesh, Placement]]
 ) -> list[PlacedLayout]:
     stated = notes.read_values(function, side, len(descs))
-    places = [submeshes[name] for name in placements_of(function, side, len(descs))]
-    rows = zip(descs, stated, places, strict=True)
-    return [PlacedLayout(d, broadcast(place.mesh) if nd is None else nd, place) for d, nd, place in rows]
+    parts = [placed[name] for name in placements_of(function, side, len(descs))]
+    rows = zip(descs, stated, parts, strict=True)
+    return [PlacedLayout(d, broadcast(part[0].mesh) if nd is None else nd, *part) for d, nd, part in rows]
 
 
 def _program(boxed: ir.Module, entry: str, place: int, registry: Registry) -> ir.Module:
@@ -232,26 +202,31 @@ class Program:
 
 @dataclass
 class DistributedExecutable:
-    """A program of many ranks, called with whole arrays, or run on pieces by `run`.
+    """A program of several ranks, as an `Executable` of global arrays.
 
     Attributes:
         boxed: the logical program, with layouts and boxing.
-        world: the world of the ranks.
-        mesh: the mesh of the program.
-        ranks: the rank of the world at each index of the mesh.
+        placement: the ranks of the mesh of the program.
         inputs: the arguments of the logical program.
         arguments: the layouts of the arguments.
         results: the layouts of the results.
+        donated: the numbers of the arguments that are updated in place.
         programs: the programs that this process runs, by mesh index.
     """
 
+    array: ClassVar[type] = GlobalArray
+    is_remote: ClassVar[bool] = False
+    is_size_specialized: ClassVar[bool] = False
+    fast_path: ClassVar[None] = None
+    last_run: ClassVar[None] = None
+    outputs: ClassVar[tuple[TensorDesc, ...]] = ()
+
     boxed: ir.Module
-    world: World
-    mesh: Mesh
-    ranks: tuple[int, ...]
+    placement: Placement
     inputs: list[Parameter]
     arguments: list[PlacedLayout]
     results: list[PlacedLayout]
+    donated: frozenset[int]
     programs: dict[int, Program]
 
     def ir(self, stage: str, place: int | None = None) -> str:
@@ -271,55 +246,23 @@ class DistributedExecutable:
         program = self.programs[place]
         return str(program.module) if stage == "physical" else program.executable.ir(stage)
 
-    def pieces_of(self, number: int, array: Any) -> Pieces:
-        """The pieces of a whole array for argument `number`, by their mesh indices in its layout.
+    @property
+    def memory(self) -> Footprint:
+        """The memory in bytes of a run on the first rank of this process.
 
         Raises:
-            ArgumentError: the array is of another type or shape.
+            ValueError: this process runs no rank of the placement.
         """
-        full_array, layout = as_array(self.inputs[number], array), self.arguments[number]
-        members = enumerate(layout.place.members)
-        return {at: layout.piece(full_array, layout.place.mesh, at) for at, m in members if m in self.programs}
+        if not self.programs:
+            raise ValueError(f"expected a rank of {self.placement} in this process")
+        return next(iter(self.programs.values())).executable.memory
 
-    def split_argument(self, number: int, array: Any) -> Pieces:
-        """The piece that each program of this process takes of a whole array for argument `number`.
+    def reads(self, number: int) -> bool:
+        """True: ranks agree on the layout of every argument."""
+        return True
 
-        Raises:
-            ArgumentError: the array is of another type or shape.
-        """
-        layout, pieces = self.arguments[number], self.pieces_of(number, array)
-        places = {p: layout.place.place(p) for p in self.programs}
-        return {p: layout.nothing if at is None else pieces[at] for p, at in places.items()}
-
-    def gather(self, layout: PlacedLayout, pieces: Pieces) -> Pieces:
-        """The pieces that the programs of this process return, by their mesh indices in a layout."""
-        return {at: pieces[m] for at, m in enumerate(layout.place.members) if m in pieces}
-
-    def run(self, pieces: Sequence[Pieces]) -> list[Pieces]:
-        """Runs the programs on the pieces of all arguments; returns the pieces of all results.
-
-        Raises:
-            RunError: a check of the data failed on a rank, or a collective did.
-        """
-        made = self.run_programs({p: [x[p] for x in pieces] for p in self.programs})
-        return [{p: results[number] for p, results in made.items()} for number in range(len(self.results))]
-
-    def run_programs(self, arguments: Mapping[int, Sequence[Any]]) -> dict[int, list[Any]]:
-        """Runs each program of this process on its arguments; returns its results.
-
-        Raises:
-            RunError: a check of the data failed on a rank, or a collective did.
-        """
-        tasks = [functools.partial(program.run, arguments[p]) for p, program in self.programs.items()]
-        return dict(zip(self.programs, self.world.run(tasks), strict=True))
-
-    def assemble(self, number: int, pieces: Pieces, root: int | None = None) -> Array | None:
-        """Result `number` as a whole array: on all ranks of the world, or on rank `root` alone (None on the
-        others).
-        """
-        layout = self.results[number]
-        ranks = [self.ranks[m] for m in layout.place.members]
-        return collect(self.world, layout.place.mesh, ranks, layout, self.gather(layout, pieces), root)
+    def replay(self, arrays: Sequence[Any], compared: Any = None) -> None:
+        """None: every run checks the layouts of its arguments."""
 
     def __call__(self, *arrays: Any, **named: Any) -> list[Array]:
         """Runs the program on whole arrays, the same on all ranks; the results are whole arrays on all ranks.
@@ -328,68 +271,89 @@ class DistributedExecutable:
             ArgumentError: an argument is missing, unknown, or of another type or shape.
             RunError: a check of the data failed on a rank, or a collective did.
         """
-        arguments = bind(self.inputs, arrays, named)
-        pieces = self.run([self.split_argument(i, a) for i, a in enumerate(arguments)])
-        results = [self.assemble(i, p) for i, p in enumerate(pieces)]
-        return [a for a in results if a is not None]
+        return [result.numpy() for result in self.run(bind(self.inputs, arrays, named))]
 
+    def run(self, arrays: Sequence[Any]) -> list[GlobalArray]:
+        """The results as global arrays, of arguments that are global arrays or whole on every rank.
 
-def collect(
-    world: World, mesh: Mesh, ranks: Sequence[int], layout: Layout, pieces: Pieces, root: int | None = None
-) -> Array | None:
-    """Gathers a whole array from `pieces`: on all ranks, or on rank `root` alone (None on the others)."""
-    receivers = tuple(range(world.size)) if root is None else (root,)
-    first = world.local_ranks[0]
-    if all(s.kind == "B" for s in layout.nd) and set(receivers) <= set(ranks):
-        return on_host(world, pieces[ranks.index(first)]) if first in receivers else None
-    after = Sharding((len(receivers),), broadcast((1,)), receivers)
-    moved = move_pieces(world, layout, Sharding(mesh, layout.nd, tuple(ranks)), after, pieces)
-    return moved[receivers.index(first)] if first in receivers else None
+        A result whose pieces are those of an argument, updated in place, is that argument.
 
+        Raises:
+            ArgumentError: an argument is of another type or shape.
+            RunError: a check of the data failed on a rank, or a collective did.
+        """
+        placed = [
+            x if type(x) is GlobalArray and x.placement is on and x.layout.nd is nd else self.place(number, x)
+            for number, (x, (on, nd)) in enumerate(zip(arrays, self._fitting, strict=True))
+        ]
+        arguments = {
+            p: [none if at is None else x.pieces[at] for x, (at, none) in zip(placed, takes, strict=True)]
+            for p, takes in self._pieces_of_programs.items()
+        }
+        tasks = [functools.partial(program.run, arguments[p]) for p, program in self.programs.items()]
+        results = dict(zip(self.programs, self.placement.world.run(tasks), strict=True))
+        updated = self._updated_arguments(arguments, results)
+        return [self._result(i, results) if n is None else placed[n] for i, n in enumerate(updated)]
 
-def on_host(world: World, piece: Array | DeviceArray) -> Array:
-    """A piece as a host array, after a device has computed it."""
-    if not isinstance(piece, DeviceArray):
-        return piece
-    with world.step(world.local_ranks[0], 0, "waiting for a GPU"):
-        return piece.numpy()
+    def place(self, number: int, array: Any) -> GlobalArray:
+        """An array as argument `number`, with the placement and layout that the program needs.
 
+        Pieces of an argument that is updated in place are copies, since ranks of this process may have the same
+        piece. The placement and layout objects of an argument that fits are kept, so that the next one is compared by
+        identity.
 
-def move_pieces(world: World, layout: Layout, before: Sharding, after: Sharding, pieces: Pieces) -> Pieces:
-    """Reshards an array from `before` to `after`, which has no partial sums; returns the pieces of this process.
+        Raises:
+            ArgumentError: the array is of another type or shape.
+        """
+        layout, (placement, nd) = self.arguments[number], self._fitting[number]
+        if not isinstance(array, GlobalArray):
+            whole = as_array(self.inputs[number], on_host(self.placement.world, array))
+            members = enumerate(layout.part.members)
+            pieces = {at: layout.piece(whole, placement.mesh, at) for at, m in members if m in self.programs}
+            if number in self.donated:
+                pieces = {at: np.array(piece, order="C") for at, piece in pieces.items()}
+            return GlobalArray(placement, layout, pieces)
+        placed = array.to(placement, nd)
+        if placed is array:
+            self._fitting[number] = array.placement, array.nd
+        return placed
 
-    Raises:
-        WorldError: other ranks make another call.
-    """
-    world.check_agreement(f"{layout.desc} moved from {before} to {after}", "")
-    move, everyone = Resharding(layout.shape, before, after), tuple(range(world.size))
-    sources, targets = ({r: p for p, r in enumerate(side.at)} for side in (before, after))
+    def _updated_arguments(
+        self, arguments: Mapping[int, Sequence[Any]], results: Mapping[int, Sequence[Any]]
+    ) -> list[int | None]:
+        """For each result the number of the argument that it is, with the same pieces and layout; None if new."""
+        if not results:
+            return [None] * len(self.results)
+        first, (by_argument, by_result) = next(iter(results)), self._layout_numbers
+        numbers = {id(piece): number for number, piece in enumerate(arguments[first])}
 
-    def take(rank: int) -> Array | None:
-        piece = target = None
-        if rank in sources:
-            piece = _reduced(world, before, sources[rank], on_host(world, pieces[sources[rank]]))
-        if rank in targets:
-            shape = [n for _, n in after.region(layout.shape, targets[rank])]
-            target = np.empty(shape, layout.desc.dtype.numpy)
-        with world.step(rank, 0, "moving a tensor between ranks"):
-            move.run(world.transport(rank, everyone), rank, piece, target)
-        return target
+        def argument_of(result: int) -> int | None:
+            number = numbers.get(id(results[first][result]))
+            if number is None or by_argument[number] != by_result[result]:
+                return None
+            return number if all(results[p][result] is arguments[p][number] for p in results) else None
 
-    moved = world.run([functools.partial(take, r) for r in world.local_ranks])
-    return {targets[r]: a for r, a in zip(world.local_ranks, moved, strict=True) if a is not None}
+        return list(map(argument_of, range(len(self.results))))
 
+    def _result(self, number: int, results: Mapping[int, Sequence[Any]]) -> GlobalArray:
+        layout = self.results[number]
+        return GlobalArray(layout.placement, layout, layout.select({p: made[number] for p, made in results.items()}))
 
-def _reduced(world: World, before: Sharding, place: int, piece: Array) -> Array:
-    """The piece at a mesh index, all-reduced along the mesh axes of partial sums and maxima."""
-    for letter, kind in (("P", "sum"), ("M", "max")):
-        axes = [k for k, s in enumerate(before.nd) if s.kind == letter]
-        members = [before.at[p] for p in group(place, before.mesh, axes)]
-        if len(members) > 1:
-            total, transport = np.empty_like(piece, order="C"), world.transport(before.at[place], members)
-            with world.step(before.at[place], 0, "bringing the parts of a tensor together"):
-                run_collective(
-                    "ccl_all_reduce", transport, {"reduce_type": kind}, [np.ascontiguousarray(piece)], [total]
-                )
-            piece = total
-    return piece
+    @functools.cached_property
+    def _fitting(self) -> list[tuple[Placement, NdSbp]]:
+        """The placement and layout of each argument, as the objects of the last argument that fitted."""
+        return [(at.placement, at.nd) for at in self.arguments]
+
+    @functools.cached_property
+    def _layout_numbers(self) -> list[list[int]]:
+        """A number for each argument and for each result; equal numbers mean equal layouts."""
+        known: dict[tuple[Placement, NdSbp], int] = {}
+        return [
+            [known.setdefault((at.placement, at.nd), len(known)) for at in side]
+            for side in (self.arguments, self.results)
+        ]
+
+    @functools.cached_property
+    def _pieces_of_programs(self) -> dict[int, list[tuple[int | None, Any]]]:
+        """For each program of this process, the piece of each argument, and the value in place of a missing one."""
+        return {p: [(at.part.place(p), at.nothing) for at in self.arguments] for p in self.programs}

@@ -5,31 +5,23 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from oneflow.dialect import dtypes
 from oneflow.dialect.dtypes import DType
-from oneflow.dialect.lazy import lazy
 from oneflow.dialect.nd_sbp import Mesh, NdSbp, devices, format_nd_sbp, group, problem
 from oneflow.dialect.sbp import S, Sbp
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.runtime.array_properties import ArrayProperties
 from oneflow.runtime.backends import ACCELERATORS
-from oneflow.runtime.collectives import mpi
 from oneflow.runtime.collectives.nccl import gpus
 from oneflow.runtime.collectives.resharding import Sharding
 from oneflow.runtime.collectives.transport import World
 from oneflow.runtime.device_array import DeviceArray
-
-if TYPE_CHECKING:
-    from oneflow.runtime.distributed import Layout, Pieces
-
-if TYPE_CHECKING:
-    from oneflow.runtime import distributed
-else:
-    distributed = lazy("oneflow.runtime.distributed")
+from oneflow.runtime.pieces import Layout, Pieces, collect, move_pieces
+from oneflow.runtime.ranks import world_of, world_size
 
 
 @dataclass(frozen=True)
@@ -63,7 +55,7 @@ class Placement:
     @classmethod
     def all(cls, type: str = "cpu") -> Placement:
         """All ranks of the job, along one axis."""
-        return cls(type, range(mpi.world().size if mpi.launched() else 1))
+        return cls(type, range(world_size()))
 
     @property
     def ranks(self) -> np.ndarray:
@@ -77,7 +69,17 @@ class Placement:
         Raises:
             WorldError: the job has fewer ranks.
         """
-        return distributed.world_of(devices(self.mesh), self.members)
+        return world_of(devices(self.mesh), self.members)
+
+    def within(self, world: World) -> Placement:
+        """The placement in a given world, such as one whose ranks are threads of this process."""
+        placement = Placement(self.type, self.ranks)
+        vars(placement)["world"] = world
+        return placement
+
+    def part(self, indices: np.ndarray) -> Placement:
+        """The ranks at mesh indices, in the shape of the array of indices."""
+        return Placement(self.type, np.array(self.members)[indices]).within(self.world)
 
     @property
     def local_indices(self) -> list[int]:
@@ -140,7 +142,7 @@ class GlobalArray(ArrayProperties):
     @classmethod
     def of(cls, array: np.ndarray, placement: Placement, nd: NdSbp) -> GlobalArray:
         """A global array from a whole array, which is the same on all ranks."""
-        layout = distributed.Layout(TensorDesc(array.shape, dtypes.from_numpy(array.dtype)), nd)
+        layout = Layout(TensorDesc(array.shape, dtypes.from_numpy(array.dtype)), nd)
         pieces = {p: np.array(layout.piece(array, placement.mesh, p), order="C") for p in placement.local_indices}
         return cls(placement, layout, placement.to_devices(pieces))
 
@@ -148,12 +150,13 @@ class GlobalArray(ArrayProperties):
     def of_piece(cls, piece: np.ndarray | DeviceArray, placement: Placement, layout: Layout) -> GlobalArray:
         """A global array from the piece of the first rank of this process.
 
-        Other ranks of this process get the same piece where the array is replicated, and zeros elsewhere.
+        Other ranks of this process get copies of the piece where the array is replicated, and zeros elsewhere.
         """
         first, mesh = placement.local_indices[0], placement.mesh
         alike = group(first, mesh, [k for k, s in enumerate(layout.nd) if s.kind == "B"])
-        pieces = {p: piece if p in alike else layout.zeros(mesh, p) for p in placement.local_indices}
-        return cls(placement, layout, pieces)
+        others = placement.local_indices[1:]
+        pieces = {p: piece.copy() if p in alike else layout.zeros(mesh, p) for p in others}
+        return cls(placement, layout, {first: piece, **pieces})
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -179,10 +182,18 @@ class GlobalArray(ArrayProperties):
         Raises:
             WorldError: ranks make different calls.
         """
+        whole = self.gather()
+        assert whole is not None
+        return whole
+
+    def gather(self, root: int | None = None) -> np.ndarray | None:
+        """The whole array on every rank, or on rank `root` alone and None elsewhere. A collective call.
+
+        Raises:
+            WorldError: ranks make different calls.
+        """
         at = self.placement
-        logical = distributed.collect(at.world, at.mesh, at.members, self.layout, self.pieces)
-        assert logical is not None
-        return logical
+        return collect(at.world, at.mesh, at.members, self.layout, self.pieces, root)
 
     def copy(self) -> GlobalArray:
         """A copy in new memory."""
@@ -204,9 +215,9 @@ class GlobalArray(ArrayProperties):
             return self
         if any(s.kind not in "SB" for s in nd):
             return GlobalArray.of(self.numpy(), placement, nd)
-        layout = distributed.Layout(self.layout.desc, nd)
+        layout = Layout(self.layout.desc, nd)
         worlds = self.placement.world, placement.world
-        made = distributed.move_pieces(
+        made = move_pieces(
             max(worlds, key=lambda w: w.size),
             self.layout,
             self.placement.sharding(self.nd),

@@ -231,11 +231,11 @@ def _run_ranks(
     for name in arguments.print_ir_after if is_first else ():
         print(f"// -----// IR at stage {name} //----- //\n{_guarded(functools.partial(program.ir, name))}")
     arrays = arrays or _match(arguments, entry, constants)
-    pieces = [program.split_argument(i, a) for i, a in enumerate(arrays)]
-    results = _guarded(lambda: program.run(pieces))
+    placed = [program.place(i, a) for i, a in enumerate(arrays)]
+    results = _guarded(lambda: program.run(placed))
     if arguments.time is not None:
-        _report_times(compiled, lambda: program.run(pieces), arguments.time, is_first)
-    logical = _guarded(lambda: [program.assemble(i, p, root=0) for i, p in enumerate(results)])
+        _report_times(compiled, lambda: program.run(placed), arguments.time, is_first)
+    logical = _guarded(lambda: [result.gather(root=0) for result in results])
     if is_first:
         _deliver(arguments.output, dict(zip(entry.outputs, logical, strict=True)))
     return 0

@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
+import numpy as np
+
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.nd_sbp import Mesh, devices
 from oneflow.lowering.pipelines import STAGES as RANK_STAGES
@@ -19,7 +21,9 @@ from oneflow.passes.sbp import annotations as notes
 from oneflow.runtime.collectives import mpi
 from oneflow.runtime.collectives.threads import ThreadWorld
 from oneflow.runtime.collectives.transport import World, WorldError
-from oneflow.runtime.distributed import DistributedExecutable, compile_distributed, lay_out, world_of
+from oneflow.runtime.distributed import DistributedExecutable, compile_distributed, lay_out
+from oneflow.runtime.global_array import Placement
+from oneflow.runtime.ranks import world_of
 from oneflow.tools.command import UsageError
 
 #: The lines that launchers print when a rank ends.
@@ -119,8 +123,8 @@ def prepare(
         PassError: a pass could not do its work.
         WorldError: ranks have other programs.
     """
-    world = _world(mesh, simulate)
-    return compile_distributed(lay_out(module, strategy, device=device), entry, world, device=device)
+    placement = Placement(device, np.arange(devices(mesh)).reshape(mesh)).within(_world(mesh, simulate))
+    return compile_distributed(lay_out(module, strategy, device=device), entry, placement)
 
 
 def _world(mesh: Mesh, simulate: bool) -> World:

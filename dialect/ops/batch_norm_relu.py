@@ -19,7 +19,7 @@ from oneflow.dialect.ops.batch_norm import PARAMS, channel_types, gradient_stage
 from oneflow.dialect.ops.bit_masks import BITS, numpy_packed, packed_bits, words_of
 from oneflow.dialect.ops.row_normalization import expect_type
 from oneflow.dialect.record import REGISTRY, Call, OperatorError, infer, no_sbp, operator
-from oneflow.dialect.sbp import B, P, SbpSignature
+from oneflow.dialect.sbp import Factors
 from oneflow.dialect.scalar import Expr
 from oneflow.dialect.tensor_desc import TensorDesc
 
@@ -111,11 +111,12 @@ class NormalizationAddRelu:
         return y, _numpy_bits(y), *more
 
 
-def _gradient_layouts(op: Call) -> list[SbpSignature]:
+def _gradient_factors(op: Call) -> Factors:
     """Partial sums of dy, and of gamma, in which dx alone is linear."""
-    more = op.with_addend
-    by_dy = SbpSignature((B, P, *[B] * 6), (P,) * (3 + more))
-    return [by_dy, SbpSignature((*[B] * 4, P, *[B] * 3), (B, B, P, *[B] * more))]
+    operands = ", ".join(" ".join("_" * x.rank) for x in op.operands)
+    x = " ".join("_" * op.x.rank)
+    factors = Factors(f"{operands} -> _, _, {', '.join([x] * (1 + op.with_addend))}")
+    return factors.linear_in(op, "dy", results=range(3 + op.with_addend)).linear_in(op, "gamma", results=(2,))
 
 
 @operator(
@@ -138,7 +139,7 @@ class NormalizationAddReluGrad:
         expect_type(op, "reserve_space", _reserve_type(x))
         return [channel, channel, *[x] * (1 + op.with_addend)]
 
-    sbp = _gradient_layouts
+    sbp = _gradient_factors
 
     def sharded_decomposition(ops: Builder, op: Call) -> list[Value]:
         relu_gradient = ops.relu_grad(op.y, op.dy)
@@ -216,6 +217,6 @@ composite(
     " axis: int32 = 0, epsilon: float = 0.0, with_addend: bool = False)"
     " -> gamma_diff, beta_diff, dx, addend_diff?",
     "`normalization_add_relu_grad`.",
-    write=_write_gradients, sbp=_gradient_layouts, shapes_of=("beta", "reserve_space"),
+    write=_write_gradients, sbp=_gradient_factors, shapes_of=("beta", "reserve_space"),
     reference=lambda *x, **attrs: _numpy_of("normalization_add_relu_grad", x, attrs),
 )  # fmt: skip

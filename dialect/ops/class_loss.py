@@ -29,7 +29,7 @@ from oneflow.dialect.ops.indexing import (
 from oneflow.dialect.ops.row_normalization import expect_type, sum_of_terms
 from oneflow.dialect.ops.softmax import narrow, numpy_log_softmax, widen
 from oneflow.dialect.record import Call, operator
-from oneflow.dialect.sbp import B, Factors, P, S, SbpSignature, Shard
+from oneflow.dialect.sbp import Factors, Shard
 from oneflow.dialect.scalar import Expr
 from oneflow.dialect.shapes import expect_dim, expect_dtype, expect_rank
 from oneflow.dialect.tensor_desc import TensorDesc
@@ -227,12 +227,10 @@ class Nll:
         _expect_weight(op)
         return row, row
 
-    def sbp(op: Call) -> list[SbpSignature]:
-        rows, row = _row_factors(op.input.rank, op.target.rank)
-        split = Factors(f"{rows}, {row}{'' if op.weight is None else ', _'} -> {row}, {row}")
-        sums = split.linear_in(op, "input").linear_in(op, "weight", results=(0, 1)).sums
-        pieces = SbpSignature((S(op.target.rank), *[B] * (len(op.operands) - 1)), (P, B))
-        return [*split.signatures(), pieces, *sums]
+    def sbp(op: Call) -> Factors:
+        rows, row = _row_factors(op.input.rank, op.target.rank, classes="c")
+        split = Factors(f"{rows}, {row}{'' if op.weight is None else ', _'} -> {row}, {row}").summing(0)
+        return split.linear_in(op, "input").linear_in(op, "weight", results=(0, 1))
 
     def local(op: Call, shard: Shard) -> dict[str, Any]:
         return piece_of(op, shard, 0, -1)

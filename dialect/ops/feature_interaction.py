@@ -13,7 +13,7 @@ from oneflow.dialect.ops.reduce import accumulator_type
 from oneflow.dialect.ops.row_normalization import expect_present, expect_type
 from oneflow.dialect.ops.softmax import narrow, widen
 from oneflow.dialect.record import Call
-from oneflow.dialect.sbp import B, P, S, Sbp, SbpSignature
+from oneflow.dialect.sbp import B, Factors, P, S, Sbp, SbpSignature
 from oneflow.dialect.shapes import expect_dtype, expect_rank
 from oneflow.dialect.tensor_desc import Dim, TensorDesc
 
@@ -255,9 +255,7 @@ composite(
     "x @ transpose(weight) * x0 + bias + x for a weight of one row (`vector`), (x @ transpose(weight) + bias) * x0"
     " + x for a square one (`matrix`); and the product.",
     write=_write_cross, reference=_numpy_cross, check=_check_cross, grad=_cross_gradient,
-    sbp=lambda op: [
-        SbpSignature((S(0), B, B, S(0)), (S(0), S(0))), SbpSignature((P, B, P, B), (P, P)),
-    ],
+    sbp=lambda op: Factors("n _, _ _, _, n _ -> n _, n _").linear_in(op, "x", "bias", results=(0, 1)),
 )  # fmt: skip
 
 
@@ -287,20 +285,12 @@ def _numpy_cross_grad(dy: Any, weight: Any, *others: Any) -> Any:
     return [r.astype(x.dtype) for r in (slope * factor, by.T @ values, dx, total)]
 
 
-def _cross_grad_layouts(op: Call) -> list[SbpSignature]:
+def _cross_grad_factors(op: Call) -> Factors:
     """Rows can be split, of which the gradients by weight and bias are sums; partial sums of dy and of others."""
-    names = list(op.inputs)
-
-    def partial(*given: str, results: tuple[Sbp, ...]) -> SbpSignature:
-        return SbpSignature(tuple(P if n in given else B for n in names), results)
-
-    rows = tuple(B if n in ("weight", "bias") else S(0) for n in names)
-    factor = ("matmul_result", "bias")
-    return [
-        SbpSignature(rows, (S(0), P, S(0), P)), partial("dy", results=(P, P, P, P)),
-        partial("x", results=(B, P, B, B)), partial(*factor, results=(P, B, B, B)),
-        partial("x", *factor, results=(P, P, B, B)),
-    ]  # fmt: skip
+    operands = ", ".join({"weight": "_ _", "bias": "_"}.get(name, "n _") for name in op.inputs)
+    factors = Factors(f"{operands} -> n _, _ _, n _, _").summing(1, 3).linear_in(op, "dy", results=range(4))
+    factors = factors.linear_in(op, "x", results=(1,)).linear_in(op, "matmul_result", "bias")
+    return factors.linear_in(op, "x", "matmul_result", "bias", results=(0, 1))
 
 
 for _version, _operands, _form in (
@@ -310,5 +300,5 @@ for _version, _operands, _form in (
     composite(
         f"fused_cross_feature_interaction_{_version}_grad({_operands}) -> dx0, dw, dx, dbias",
         f"The gradients of `fused_cross_feature_interaction` with a {_form}.",
-        write=_write_cross_grad, reference=_numpy_cross_grad, check=_check_cross, sbp=_cross_grad_layouts,
+        write=_write_cross_grad, reference=_numpy_cross_grad, check=_check_cross, sbp=_cross_grad_factors,
     )  # fmt: skip

@@ -103,12 +103,11 @@ def _numpy_layers(x: Any, weights: Any, biases: Any, *, skip_final_activation: A
     return hidden[-1], *masks, *hidden[1:]
 
 
-def _row_layouts(op: Call) -> list[SbpSignature]:
+def _row_factors(op: Call) -> Factors:
     """Rows can be split, unless numbers are drawn by positions in the whole."""
-    rows = len(op.results)
-    parameters = len(op.operands) - 1
-    is_drawn = any(_rates(op.attrs, len(op.weights)))
-    return [] if is_drawn else [SbpSignature((S(0), *[B] * parameters), (S(0),) * rows)]
+    rows = "_ _" if any(_rates(op.attrs, len(op.weights))) else "n _"
+    parameters = [*["_ _"] * len(op.weights), *["_"] * len(op.biases)]
+    return Factors(f"{', '.join([rows, *parameters])} -> {', '.join([rows] * len(op.results))}")
 
 
 LAYERS = "out, cublas_aux*, hidden*"
@@ -116,13 +115,13 @@ composite(
     f"cublas_fused_mlp(x, weights+, biases+, skip_final_activation: bool = False) -> {LAYERS}",
     "Linear layers with relu after each, after the last unless `skip_final_activation`; the masks of relu as bits, 0"
     " where there is none, and the results of all layers.",
-    write=_write_layers, reference=_numpy_layers, check=_check_forward, sbp=_row_layouts,
+    write=_write_layers, reference=_numpy_layers, check=_check_forward, sbp=_row_factors,
 )  # fmt: skip
 composite(
     "fused_matmul_bias_add_relu_dropout(x, weights+, biases+, skip_final_activation: bool = False, seed: int64 = 0,"
     f" dropout_rate_list: list_float) -> {LAYERS}",
     "`cublas_fused_mlp` with dropout after each layer, in the masks of relu too. Layer i draws by `seed` + i.",
-    write=_write_layers, reference=_numpy_layers, check=_check_forward, sbp=_row_layouts, traits=RANDOM,
+    write=_write_layers, reference=_numpy_layers, check=_check_forward, sbp=_row_factors, traits=RANDOM,
 )  # fmt: skip
 
 # Gradients of layers
@@ -178,18 +177,11 @@ def _numpy_product(dy: Any, x: Any) -> Any:
     return (slope.T @ x.astype(accumulator_type(x))).astype(dy.dtype), slope.sum(0).astype(dy.dtype)
 
 
-#: Layouts of dy and x, of the gradients by weight and bias.
-PRODUCT_LAYOUTS = (
-    SbpSignature((S(0), S(0)), (P, P)),
-    SbpSignature((S(1), B), (S(0), S(0))),
-    SbpSignature((B, S(1)), (S(1), B)),
-    SbpSignature((P, B), (P, P)),
-    SbpSignature((B, P), (P, B)),
-)
 composite(
     "cublas_matmul_bias_add_grad(dy, x) -> w_grad, b_grad",
     "transpose(dy) @ x and the sum of the rows of dy: the gradients of a linear layer by weight and bias.",
-    write=_write_product, reference=_numpy_product, check=_check_product, sbp=lambda op: PRODUCT_LAYOUTS,
+    write=_write_product, reference=_numpy_product, check=_check_product,
+    sbp=lambda op: Factors("n m, n k -> m k, m").linear_in(op, "dy", results=(0, 1)).linear_in(op, "x"),
 )  # fmt: skip
 
 
@@ -214,20 +206,19 @@ def _numpy_through_layer(dy: Any, weight: Any, mask: Any, alpha: Any) -> Any:
     return slope.astype(dy.dtype), slope.sum(0).astype(dy.dtype)
 
 
-#: Layouts of dy, weight and aux, of the gradients by the layer before and by its bias.
-LAYER_LAYOUTS = (
-    SbpSignature((S(0), B, S(0)), (S(0), P)),
-    SbpSignature((S(1), S(0), B), (P, P)),
-    SbpSignature((P, B, B), (P, P)),
-    SbpSignature((B, P, B), (P, P)),
-)
+def _layer_factors(op: Call) -> Factors:
+    """Rows and the contracted axis can be split; the bits of a row stay together."""
+    factors = Factors("n k, k _, n _ -> n _, _").summing(0, 1)
+    return factors.linear_in(op, "dy", results=(0, 1)).linear_in(op, "weight", results=(0, 1))
+
+
 composite(
     "cublas_bias_add_relu_matmul_grad(dy, weight, aux, alpha: double = 1.0) -> d_grad, d_bias",
     "alpha * dy @ weight where the bit of aux is set, else 0, and the sum of its rows: the gradients of a layer with"
     " relu whose result `weight` multiplies.",
     write=lambda ops, op: _through_layer(ops, op.dy, op.weight, op.aux, op.alpha),
     reference=lambda dy, weight, aux, *, alpha: _numpy_through_layer(dy, weight, aux, alpha),
-    check=_check_layer, sbp=lambda op: LAYER_LAYOUTS,
+    check=_check_layer, sbp=_layer_factors,
 )  # fmt: skip
 
 
@@ -272,14 +263,13 @@ def _numpy_mlp_grad(dy: Any, x: Any, weights: Any, masks: Any, hidden: Any, *, a
     return dx, *reversed(biases), *reversed(by_weights)
 
 
-def _mlp_grad_layouts(op: Call) -> list[SbpSignature]:
+def _mlp_grad_factors(op: Call) -> Factors:
     """Rows can be split, of which the gradients by parameters are sums; partial sums of dy."""
     count = len(op.weights)
-    rows = (S(0), S(0), *[B] * count, *[S(0)] * (2 * count))
-    return [
-        SbpSignature(rows, (S(0), *[P] * (2 * count))),
-        SbpSignature((P, *[B] * (1 + 3 * count)), (P,) * (1 + 2 * count)),
-    ]
+    operands = ["n _", "n _", *["_ _"] * count, *["n _"] * (2 * count)]
+    results = ["n _", *["_"] * count, *["_ _"] * count]
+    factors = Factors(f"{', '.join(operands)} -> {', '.join(results)}").summing(*range(1, len(results)))
+    return factors.linear_in(op, "dy", results=range(len(results)))
 
 
 composite(
@@ -287,7 +277,7 @@ composite(
     " -> d_x, d_biases*, d_weights*",
     "The gradients of layers after each other; dy is that by the sums of the last layer, before relu and dropout, and"
     " `alpha_list` has the scales of dropout of the others.",
-    write=_write_mlp_grad, reference=_numpy_mlp_grad, check=_check_mlp_grad, sbp=_mlp_grad_layouts,
+    write=_write_mlp_grad, reference=_numpy_mlp_grad, check=_check_mlp_grad, sbp=_mlp_grad_factors,
     unoffered="layouts of x, hidden and the first weight, in which one result alone is linear, and of the masks and"
     " the result of the last layer, which are not read",
 )  # fmt: skip

@@ -15,7 +15,7 @@ from oneflow.dialect.ops.reduce import accumulator_type
 from oneflow.dialect.ops.row_normalization import expect_present, expect_type
 from oneflow.dialect.ops.softmax import narrow, widen
 from oneflow.dialect.record import Call
-from oneflow.dialect.sbp import B, Factors, P, S, SbpSignature
+from oneflow.dialect.sbp import Factors
 from oneflow.dialect.shapes import expect_dtype, expect_rank, letters
 from oneflow.dialect.tensor_desc import TensorDesc
 
@@ -113,24 +113,24 @@ def _numpy_glu(x: Any, w: Any, b: Any, v: Any, c: Any, *, activation: Any) -> An
     return (hidden * ACTIVATIONS[activation][0](gate)).astype(x.dtype), *products
 
 
-def _layouts(op: Call) -> list[SbpSignature]:
+def _factors(op: Call) -> Factors:
     """Rows can be split; with two weights columns too, and partial sums of one product pass through."""
-    names = [name for name, operand in op.inputs.items() if operand is not None]
-    count, last = len(op.results), op.x.rank - 1
-    rows = [SbpSignature(tuple(S(i) if n == "x" else B for n in names), (S(i),) * count) for i in range(last)]
+    last = "m" if op.is_split else "_"
+    rows = " ".join(letters(op.x.shape[:-1]))
+    sides = {"x": f"{rows} _", "w": f"{last} _", "b": last, "v": f"{last} _", "c": last}
+    operands = ", ".join(sides[name] for name, operand in op.inputs.items() if operand is not None)
+    factors = Factors(f"{operands} -> {', '.join([f'{rows} {last}'] * len(op.results))}")
     if not op.is_split:
-        return rows
-    columns = SbpSignature(tuple(B if n == "x" else S(0) for n in names), (S(last),) * 3)
-    first = SbpSignature(tuple(P if n in "wb" else B for n in names), (P, P, B))
-    second = SbpSignature(tuple(P if n in "vc" else B for n in names), (P, B, P))
-    return [*rows, columns, first, *[second] * (op.activation == "none")]
+        return factors
+    first = factors.linear_in(op, "w", "b", results=(0, 1))
+    return first.linear_in(op, "v", "c", results=(0, 2)) if op.activation == "none" else first
 
 
 composite(
     "fused_glu(x, w, b?, v?, c?, activation: string = 'none', has_bias: bool = False, is_split: bool = False)"
     " -> y, matmul_wx, matmul_vx?",
     "(x @ w^T + b) * activation(x @ v^T + c), and both products; without v the two are the halves of one product.",
-    write=_write_glu, reference=_numpy_glu, check=_check, sbp=_layouts,
+    write=_write_glu, reference=_numpy_glu, check=_check, sbp=_factors,
 )  # fmt: skip
 
 

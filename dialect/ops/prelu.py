@@ -13,7 +13,7 @@ from oneflow.dialect.decomposition_gradient import decomposition_gradient
 from oneflow.dialect.ops.row_normalization import expect_type, letters
 from oneflow.dialect.ops.softmax import narrow, widen
 from oneflow.dialect.record import Call, operator
-from oneflow.dialect.sbp import B, Factors, P, S, SbpSignature
+from oneflow.dialect.sbp import Factors
 from oneflow.dialect.shapes import expect_dim, expect_dtype, expect_rank
 from oneflow.dialect.tensor_desc import TensorDesc
 
@@ -95,14 +95,9 @@ class PreluGrad:
         expect_type(op, "dy", operand)
         return operand.meet(op.dy), TensorDesc(op.alpha.shape, operand.dtype)
 
-    def sbp(op: Call) -> list[SbpSignature]:
-        one = op.alpha.shape == (1,)
-
-        def split(axis: int) -> SbpSignature:
-            alpha, diff = (S(0), S(0)) if axis == 1 and not one else (B, P)
-            return SbpSignature((S(axis), S(axis), alpha), (S(axis), diff))
-
-        return [*map(split, range(op.x.rank)), SbpSignature((P, B, B), (P, P))]
+    def sbp(op: Call) -> Factors:
+        x, alpha = letters(op.x.rank, op.x.rank), "_" if op.alpha.shape == (1,) else "d1"
+        return Factors(f"{x}, {x}, {alpha} -> {x}, {alpha}").summing(1).linear_in(op, "dy", results=(0, 1))
 
     def decompose(ops: Builder, op: Call) -> tuple[Value, Value]:
         positive, x, dy = _positive(ops, op.x), op.x, op.dy
@@ -150,15 +145,11 @@ def _element_factors(op: Call) -> Factors:
     return Factors(f"{names}, {names.partition(' ')[2]} -> {names}")
 
 
-def _element_gradient_signatures(op: Call) -> list[SbpSignature]:
+def _element_gradient_factors(op: Call) -> Factors:
     """Splits of every axis; slopes that an axis shares have partial sums of gradients."""
-
-    def split(axis: int) -> SbpSignature:
-        shared = axis == 0 or op.alpha.shape[axis - 1] == 1
-        alpha, diff = (B, P) if shared else (S(axis - 1), S(axis - 1))
-        return SbpSignature((S(axis), S(axis), alpha), (S(axis), diff))
-
-    return [*map(split, range(op.x.rank)), SbpSignature((P, B, B), (P, P))]
+    x = letters(op.x.rank, op.x.rank)
+    alpha = " ".join("_" if size == 1 else name for name, size in zip(x.split()[1:], op.alpha.shape, strict=True))
+    return Factors(f"{x}, {x}, {alpha} -> {x}, {alpha}").summing(1).linear_in(op, "dy", results=(0, 1))
 
 
 composite(
@@ -170,5 +161,5 @@ composite(
 )  # fmt: skip
 adjoint(
     "tf_prelu_grad(dy, x, alpha) -> dx, alpha_diff", "The gradients of `tf_prelu`.",
-    of="tf_prelu", seeds=("dy",), check=_check_elements, sbp=_element_gradient_signatures,
+    of="tf_prelu", seeds=("dy",), check=_check_elements, sbp=_element_gradient_factors,
 )  # fmt: skip

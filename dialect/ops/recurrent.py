@@ -12,7 +12,7 @@ from oneflow.dialect.composite import composite, gradient_operator
 from oneflow.dialect.ops.row_normalization import expect_type
 from oneflow.dialect.ops.softmax import narrow, widen
 from oneflow.dialect.record import Call, Rule
-from oneflow.dialect.sbp import B, Factors, P, S, SbpSignature
+from oneflow.dialect.sbp import Factors
 from oneflow.dialect.shapes import expect_dim, expect_dtype, expect_rank
 from oneflow.dialect.tensor_desc import TensorDesc
 
@@ -147,11 +147,13 @@ def _check_gradient(state: str, parts: int) -> Rule:
     return check
 
 
-def _gradient_layouts(op: Call) -> list[SbpSignature]:
+def _gradient_factors(op: Call) -> Factors:
     """Rows can be split, of which the gradients by biases are sums; cotangents can be partial sums."""
-    rows = tuple(P if result.rank == 1 else S(0) for result in op.results)
-    cotangents = tuple(P if name.startswith("grad") else B for name in op.inputs)
-    return [SbpSignature((S(0),) * len(op.operands), rows), SbpSignature(cotangents, (P,) * len(op.results))]
+    biases = [number for number, result in enumerate(op.results) if result.rank == 1]
+    results = ", ".join("_" if number in biases else "n _" for number in range(len(op.results)))
+    factors = Factors(f"{', '.join(['n _'] * len(op.operands))} -> {results}").summing(*biases)
+    cotangents = [name for name in op.inputs if name.startswith("grad")]
+    return factors.linear_in(op, *cotangents, results=range(len(op.results)))
 
 
 def _lstm_slopes(gates: Any, hy: Any, cy: Any, cx: Any, tanh: Any) -> tuple[list[Any], Any]:
@@ -204,11 +206,11 @@ def _numpy_gru_grad(hy: Any, workspace: Any) -> Any:
 composite(
     "fused_lstm_cell_grad(grad_hy, grad_cy, cx, cy, workspace) -> grad_gates, grad_cx, grad_bias",
     "The gradients of `fused_lstm_cell` by either operand of gates, by cx and by either bias.",
-    write=_write_lstm_grad, reference=_numpy_lstm_grad, check=_check_gradient("cx", 4), sbp=_gradient_layouts,
+    write=_write_lstm_grad, reference=_numpy_lstm_grad, check=_check_gradient("cx", 4), sbp=_gradient_factors,
 )  # fmt: skip
 composite(
     "fused_gru_cell_grad(grad_hy, workspace)"
     " -> grad_input_gates, grad_hidden_gates, grad_hx, grad_input_bias, grad_hidden_bias",
     "The gradients of `fused_gru_cell`.",
-    write=_write_gru_grad, reference=_numpy_gru_grad, check=_check_gradient("grad_hy", 5), sbp=_gradient_layouts,
+    write=_write_gru_grad, reference=_numpy_gru_grad, check=_check_gradient("grad_hy", 5), sbp=_gradient_factors,
 )  # fmt: skip

@@ -15,7 +15,7 @@ from oneflow.dialect.ops import row_normalization
 from oneflow.dialect.ops.row_normalization import expect_type, statistics
 from oneflow.dialect.ops.softmax import narrow, widen
 from oneflow.dialect.record import Call
-from oneflow.dialect.sbp import B, Factors, P, S, Sbp, SbpSignature
+from oneflow.dialect.sbp import Factors
 from oneflow.dialect.shapes import expect_dim, expect_dtype, expect_rank
 from oneflow.dialect.tensor_desc import TensorDesc
 
@@ -152,25 +152,23 @@ def _numpy_gradients(dy: Any, x: Any, mean: Any, inv: Any, gamma: Any, add: Any)
     return tuple(r.astype(x.dtype) for r in results)
 
 
-def _gradient_layouts(op: Call) -> list[SbpSignature]:
+def _gradient_factors(op: Call) -> Factors:
     """Axes before the normalized ones can be split; partial sums of dy, or of operands in which a result is
     linear.
     """
-    names = [name for name, operand in op.inputs.items() if operand is not None]
-
-    def partial(*operands: str, results: tuple[Sbp, ...]) -> SbpSignature:
-        return SbpSignature(tuple(P if n in operands else B for n in names), results)
-
-    split = [
-        SbpSignature(tuple(B if n == "gamma" else S(i) for n in names), (S(i), P, P)) for i in range(op.mean.rank)
-    ]
-    by_gamma = [] if op.gamma is None else [partial("gamma", "_add_to_output", results=(P, B, B))]
-    return [*split, partial("dy", "_add_to_output", results=(P, P, P)), *by_gamma]
+    lead = row_normalization.letters(op.mean.rank, op.mean.rank)
+    normalized = ["_"] * (op.x.rank - op.mean.rank)
+    x, gamma = " ".join([lead, *normalized]), " ".join(normalized)
+    sides = {"mean": lead, "inv_variance": lead, "gamma": gamma}
+    operands = ", ".join(sides.get(name, x) for name, operand in op.inputs.items() if operand is not None)
+    factors = Factors(f"{operands} -> {x}, {gamma}, {gamma}").summing(1, 2)
+    factors = factors.linear_in(op, "dy", "_add_to_output", results=(0, 1, 2))
+    return factors if op.gamma is None else factors.linear_in(op, "gamma", "_add_to_output")
 
 
 composite(
     "fuse_layer_norm_grad(dy, x, mean, inv_variance, gamma?, _add_to_output?, begin_norm_axis: int64 = 0,"
     " begin_params_axis: int64 = 0, epsilon: double = 0.0) -> dx, gamma_diff, beta_diff",
     "The gradients of `layer_norm` by x (+ _add_to_output), gamma and beta.",
-    write=_write_gradients, reference=_numpy_gradients, check=_check_gradients, sbp=_gradient_layouts,
+    write=_write_gradients, reference=_numpy_gradients, check=_check_gradients, sbp=_gradient_factors,
 )  # fmt: skip

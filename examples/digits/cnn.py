@@ -25,7 +25,8 @@ def cnn(x: flow.Tensor, weights: dict[str, flow.Tensor]) -> flow.Tensor:
     x = flow.max_pool2d(x, 2)
     x = flow.relu(flow.conv2d(x, weights["c1"], padding=1))
     x = flow.max_pool2d(x, 2)
-    return flow.softmax(flow.matmul(x.reshape(-1, 64), weights["fc"]), dim=1)
+    probabilities: flow.Tensor = flow.softmax(flow.matmul(x.reshape(-1, 64), weights["fc"]), dim=1)
+    return probabilities
 
 
 def convolve(x: np.ndarray, weight: np.ndarray) -> np.ndarray:
@@ -39,7 +40,8 @@ def convolve(x: np.ndarray, weight: np.ndarray) -> np.ndarray:
 def pool(x: np.ndarray) -> np.ndarray:
     """The maximum of each 2 x 2 window."""
     n, c, h, w = x.shape
-    return x.reshape(n, c, h // 2, 2, w // 2, 2).max(axis=(3, 5))
+    largest: np.ndarray = x.reshape(n, c, h // 2, 2, w // 2, 2).max(axis=(3, 5))
+    return largest
 
 
 def reference(x: np.ndarray, weights: dict[str, np.ndarray]) -> np.ndarray:
@@ -48,7 +50,8 @@ def reference(x: np.ndarray, weights: dict[str, np.ndarray]) -> np.ndarray:
     x = pool(np.maximum(convolve(x, weights["c1"]), 0))
     scores = x.reshape(-1, 64) @ weights["fc"].astype(np.float64)
     e = np.exp(scores - scores.max(axis=1, keepdims=True))
-    return e / e.sum(axis=1, keepdims=True)
+    probabilities: np.ndarray = e / e.sum(axis=1, keepdims=True)
+    return probabilities
 
 
 def main() -> None:

@@ -23,7 +23,8 @@ def reference_labels(pixels: np.ndarray, labels: np.ndarray) -> np.ndarray:
     model.partial_fit(pixels[:100], labels[:100], classes=np.unique(labels))
     model.coefs_ = [weights["w0"], weights["w1"]]
     model.intercepts_ = [weights["b0"], weights["b1"]]
-    return model.predict(pixels)
+    labels_found: np.ndarray = model.predict(pixels)
+    return labels_found
 
 
 def run(pixels: np.ndarray) -> np.ndarray:
@@ -34,7 +35,8 @@ def run(pixels: np.ndarray) -> np.ndarray:
         command += ["--entry-point", "predict", "--input", f"x={folder}/x.npy"]
         command += ["--input", str(HERE / "mlp.safetensors"), "--output", f"{folder}/out.npz"]
         subprocess.run(command, check=True)
-        return np.load(f"{folder}/out.npz")["label"]
+        found: np.ndarray = np.load(f"{folder}/out.npz")["label"]
+        return found
 
 
 def main() -> None:

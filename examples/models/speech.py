@@ -12,9 +12,8 @@ from __future__ import annotations
 import argparse
 import sys
 import wave
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -37,10 +36,11 @@ def read_samples(path: Path) -> np.ndarray:
             rate, bits = file.getframerate(), 8 * file.getsampwidth()
             raise ValueError(f"expected {RATE} samples of 16 bits a second in {path}, got {rate} of {bits} bits")
         frames = np.frombuffer(file.readframes(file.getnframes()), "<i2")
-        return frames.reshape(-1, file.getnchannels()).mean(1).astype(np.float32) / 2**15
+        samples: np.ndarray = frames.reshape(-1, file.getnchannels()).mean(1).astype(np.float32) / 2**15
+        return samples
 
 
-def probabilities(program: Any, samples: np.ndarray) -> np.ndarray:
+def probabilities(program: Callable[..., Sequence[np.ndarray]], samples: np.ndarray) -> np.ndarray:
     """How likely each step of a recording has speech, of f32."""
     state = np.zeros((2, 1, 128), np.float32)
     padded = np.pad(samples, (CONTEXT, -len(samples) % STEP))

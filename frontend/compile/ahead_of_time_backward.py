@@ -22,12 +22,12 @@ from oneflow.dialect.signature import parse_signature
 from oneflow.frontend.compile.guarded_call import Recorder, current_tensor, input_array, settings_hold, variable_of
 from oneflow.frontend.core.dispatch import current_builder
 from oneflow.frontend.core.errors import refuse
+from oneflow.frontend.core.generator import default_generator
 from oneflow.frontend.core.pytree import Tree
 from oneflow.frontend.eager.builder import stale_value_error
 from oneflow.frontend.eager.function import OPERANDS
 from oneflow.frontend.eager.tape import MODE, Memory, Node, Variable, enable_grad, node_numbers, set_grad_enabled
 from oneflow.frontend.eager.tensor import EagerTensor
-from oneflow.frontend.functional.random import get_rng_state
 from oneflow.frontend.tracing.activity import Activity
 from oneflow.frontend.tracing.autograd import vjp
 from oneflow.frontend.tracing.eager_autograd import restored
@@ -106,7 +106,9 @@ class RecordedCall:
     ) -> None:
         self.name, self.traced, self.leaves = name, traced, list(leaves)
         self.positions, self.reason = positions, reason
-        self.random_state = get_rng_state() if traced.reads_numbers else None
+        seeds = default_generator
+        # `get_rng_state` inlined
+        self.random_state = (seeds.start, seeds.computed - len(seeds.upcoming)) if traced.reads_numbers else None
         tensors, wanted, updated = traced.activity.tensors, traced.activity.needs_grad, traced.activity.updated
         self.snapshots = [] if reason else list(map(_snapshot, tensors, wanted, updated))
         self.operands = [_kept(_variable_of(leaves[i])) for i in positions]

@@ -33,11 +33,10 @@ from oneflow.frontend.core.arrays import (
     ranks_of,
     to_data,
 )  # fmt: skip
-from oneflow.frontend.core.devices import Device, set_compile_option
+from oneflow.frontend.core.devices import Device, compile_for, set_compile_option
 from oneflow.frontend.core.devices import device as named_device
 from oneflow.frontend.core.dispatch import Stateful
 from oneflow.frontend.core.errors import CallError
-from oneflow.frontend.core.placements import compile_function
 from oneflow.frontend.core.pytree import Tree, flatten
 from oneflow.frontend.core.settings import DEFAULT_DTYPE, SCOPE
 from oneflow.frontend.core.spec import TensorSpec
@@ -327,7 +326,7 @@ class CompiledFunction(GuardedFunction):
     def _compile(self, traced: Traced, device: Device) -> Specialization:
         if self._autotune is not None:
             set_compile_option(traced.module, AUTOTUNE, self._autotune)
-        executable = compile_function(traced, device, self._strategy)
+        executable = compile_for(traced.placements or device, traced.module, traced.entry, self._strategy)
         return Specialization(traced, executable, device, [layout_of(c) for c in traced.captured], self._updating)
 
 

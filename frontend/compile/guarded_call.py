@@ -135,7 +135,11 @@ def aliases_hold(guard: AliasGuard, leaves: bool = True) -> bool:
 
 def number_input(number: RuntimeNumber) -> Any:
     """The array of a number that is read at every run; a new array only after the number has changed."""
-    value = number.get()
+    generator = number.generator
+    try:
+        value = number.get() if generator is None else generator.upcoming.pop()  # `Generator.next` inlined
+    except IndexError:
+        value = number.get()
     last, array = number.last
     if value is not last or type(value) is not float:
         array = np.asarray(value, number.dtype)

@@ -13,13 +13,15 @@ import numpy as np
 
 from oneflow.dialect import dtypes
 from oneflow.dialect.dtypes import DType
+from oneflow.dialect.nd_sbp import NdSbp
 from oneflow.frontend.core.errors import user_location
 from oneflow.runtime.arguments import address_of as host_address_of
 from oneflow.runtime.backends import accelerator_of
 from oneflow.runtime.device_array import DeviceArray, OpenDevice
 from oneflow.runtime.dlpack import HOST, to_numpy
 from oneflow.runtime.failures import RunError
-from oneflow.runtime.global_array import GlobalArray
+from oneflow.runtime.global_array import GlobalArray, Placement, shared
+from oneflow.runtime.pieces import Layout
 
 _PROTOCOLS = ("__dlpack__", "__array_interface__", "__array__", "__cuda_array_interface__")
 LocalData: TypeAlias = np.ndarray | DeviceArray
@@ -168,3 +170,20 @@ def overwrite(target: Data, source: Data) -> None:
         target.take(to_array(source) if isinstance(source, GlobalArray) else source)
     else:
         np.copyto(target, to_array(source))
+
+
+def distribute(array: np.ndarray, placement: Placement, nd: NdSbp) -> Data:
+    """A whole array, the same on every rank, as a global one with a layout."""
+    return GlobalArray.of(array, placement, nd)
+
+
+def redistribute(data: Data, placement: Placement, nd: NdSbp) -> Data:
+    """An array as a global one with a layout: a global one is resharded, of any other the values of rank 0 count."""
+    if isinstance(data, GlobalArray):
+        return data.to(placement, nd)
+    return GlobalArray.of(shared(to_array(data), placement, nd), placement, nd)
+
+
+def from_piece(piece: LocalData, placement: Placement, layout: Layout) -> Data:
+    """The global array of which each rank has a piece."""
+    return GlobalArray.of_piece(piece, placement, layout)

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.deprecated import takes_previous_names
 from oneflow.frontend.core.arrays import Data, device_name
+from oneflow.frontend.core.layouts import ProgramPlacements
 from oneflow.frontend.core.settings import SCOPE
-from oneflow.runtime.backends import ACCELERATORS, BACKENDS, HOST
+from oneflow.runtime.backends import ACCELERATORS, BACKENDS, HOST, RANKS
 from oneflow.runtime.device_array import DeviceArray
 from oneflow.runtime.global_array import GlobalArray
 from oneflow.runtime.protocol import Executable
@@ -110,16 +111,22 @@ def set_compile_option(module: ir.Module, name: str, value: bool) -> None:
     module.operation.attributes[name] = ir.StringAttr.get(str(bool(value)).lower(), module.context)
 
 
-def compile_for(place: Device, module: ir.Module, entry: str) -> Executable:
-    """Compiles a function of a module for a device.
+def compile_for(
+    place: Device | ProgramPlacements, module: ir.Module, entry: str, strategy: str = "greedy"
+) -> Executable:
+    """Compiles a function of a module for a device, or for ranks with layouts that `strategy` chooses.
 
     Raises:
         CudaError: there is no such device.
         CompileError: a kernel does not compile.
         PassError: a pass failed.
+        WorldError: the job has too few ranks, or other ranks have another program.
     """
-    if place.type != HOST:
+    home = place.home if isinstance(place, ProgramPlacements) else place
+    if home.type != HOST:
         write_compile_options(module)
+    if isinstance(place, ProgramPlacements):
+        return RANKS.compile_program(module, entry, place.home, place.named, strategy)
     return BACKENDS[place.type].compile_program(module, entry, place.index)
 
 

@@ -32,10 +32,6 @@ class ProgramPlacements:
         """The name of a placement; None for the home, and for None."""
         return next((n for n, p in self.named.items() if p == placement), None)
 
-    def of(self, name: str) -> Placement:
-        """The placement with a name."""
-        return self.named.get(name, self.home)
-
 
 @dataclass
 class PlacementCollector:

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from oneflow.frontend.core.errors import fail
-from oneflow.frontend.functional.random import Generator, randperm
+from oneflow.frontend.core.generator import Generator
+from oneflow.frontend.functional.random import randperm
 
 __all__ = [
     "ChainDataset", "ConcatDataset", "Dataset", "IterableDataset", "StackDataset", "Subset", "TensorDataset",

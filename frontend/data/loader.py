@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 
 from oneflow.frontend.core.errors import fail
+from oneflow.frontend.core.generator import Generator, default_generator, manual_seed
 from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.data.datasets import IterableDataset
 from oneflow.frontend.data.samplers import BatchSampler, RandomSampler, SequentialSampler
 from oneflow.frontend.eager.constructors import tensor
 from oneflow.frontend.eager.tensor import EagerTensor, wrapped
-from oneflow.frontend.functional.random import Generator, default_generator, manual_seed
 from oneflow.frontend.functional.shape import stack
 
 __all__ = ["DataLoader", "default_collate", "default_convert", "get_worker_info"]

@@ -9,8 +9,9 @@ from typing import Any
 
 from oneflow.frontend import env
 from oneflow.frontend.core.errors import fail
+from oneflow.frontend.core.generator import Generator
 from oneflow.frontend.eager.constructors import tensor
-from oneflow.frontend.functional.random import Generator, multinomial, randint, randperm
+from oneflow.frontend.functional.random import multinomial, randint, randperm
 
 __all__ = [
     "BatchSampler", "DistributedSampler", "RandomSampler", "Sampler", "SequentialSampler", "SubsetRandomSampler",

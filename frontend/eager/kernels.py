@@ -28,7 +28,6 @@ from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend.core.arrays import Data, is_on_ranks, ranks_of
 from oneflow.frontend.core.devices import Device, compile_for
 from oneflow.frontend.core.layouts import ProgramPlacements, annotate
-from oneflow.frontend.core.placements import GlobalProgram
 from oneflow.lowering.kernels.donated_arguments import donate_arguments
 from oneflow.passes.base import PassError
 from oneflow.runtime.global_array import Placement
@@ -83,15 +82,6 @@ class Ranks:
         return cls(placements[0], layouts) if placements else None
 
 
-@dataclass(frozen=True)
-class _Function:
-    """The function around a call on global tensors."""
-
-    module: ir.Module
-    entry: str
-    placements: ProgramPlacements
-
-
 class Kernel:
     """A compiled call: `op` is the call on descriptions, `results` are the types of its results.
 
@@ -133,7 +123,7 @@ def compile_call(
             placements = ProgramPlacements(place.placement)
             arguments = [(place.placement, nd) for nd in place.layouts]
             annotate(entry.operation, placements, arguments, [(None, None)] * len(results))
-            return Kernel(op, results, GlobalProgram.of(_Function(module, ENTRY, placements), "greedy"))
+            return Kernel(op, results, compile_for(placements, module, ENTRY))
         return Kernel(op, results, compile_for(place, module, ENTRY))
 
 

@@ -1,24 +1,20 @@
-"""Random tensors, and functions that use random numbers. Each call takes the next seed of the generator: in eager
-mode and in a compiled function at every run, so that runs differ; in `flow.trace` when the function is traced.
-`manual_seed` repeats the sequence. The numbers are Philox's, the same on every backend.
+"""Random tensors, and functions that use random numbers. Each call takes the next seed of a generator
+(`frontend/core/generator.py`). The numbers are Philox's, the same on every backend.
 """
 
 from __future__ import annotations
 
-import itertools
-import os
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from oneflow.dialect import dtypes
 from oneflow.dialect.dtypes import DType
-from oneflow.frontend.core.devices import Device, move, tensor_factory
-from oneflow.frontend.core.devices import device as as_device
-from oneflow.frontend.core.dispatch import Stateful, as_tensor, current_builder, dispatch
+from oneflow.frontend.core.devices import move, tensor_factory
+from oneflow.frontend.core.dispatch import as_tensor, current_builder, dispatch
 from oneflow.frontend.core.errors import fail
+from oneflow.frontend.core.generator import Generator, default_generator, initial_seed, manual_seed, seed
 from oneflow.frontend.core.promotion import is_number
 from oneflow.frontend.core.settings import get_default_dtype
 from oneflow.frontend.core.tensor import Tensor
@@ -36,91 +32,6 @@ __all__ = [
     "manual_seed", "multinomial", "normal", "rand", "rand_like", "randint", "randint_like", "randn", "randn_like",
     "randperm", "seed",
 ]  # fmt: skip
-
-_WORD = (1 << 64) - 1
-
-
-def _seeds(seed: int, taken: int) -> Iterator[int]:
-    """Seeds of 62 bits that belong to `seed`, one after the other, after those that were taken: SplitMix64."""
-    for number in itertools.count(taken + 1):
-        z = (seed + number * 0x9E3779B97F4A7C15) & _WORD
-        z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & _WORD
-        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _WORD
-        yield (z ^ (z >> 31)) >> 2
-
-
-class Generator(Stateful):
-    """Seeds for random functions, which have a parameter `generator`; the default is the generator of the thread.
-
-    Raises:
-        ValueError: `device` is neither "cpu", "cuda" nor "auto"; the seeds are the same on any.
-    """
-
-    def __init__(self, device: str | Device = "cpu") -> None:
-        self.device = as_device("cpu" if device == "auto" else device)
-        self._restart(0)
-
-    def _restart(self, seed: int, taken: int = 0) -> None:
-        self._seed, self._taken, self._seeds = seed, taken, _seeds(seed, taken)
-
-    def next(self) -> int:
-        """The next seed."""
-        self._taken += 1
-        return next(self._seeds)
-
-    def manual_seed(self, seed: int) -> Generator:
-        """Restarts the seeds; returns the generator."""
-        self._restart(int(seed))
-        return self
-
-    def seed(self) -> int:
-        """Restarts the seeds from a number of the system, which it gives."""
-        self._restart(int.from_bytes(os.urandom(8)) & _WORD)
-        return self._seed
-
-    def initial_seed(self) -> int:
-        """The number that the seeds were restarted from."""
-        return self._seed
-
-    def get_state(self) -> tuple[int, int]:
-        """The state of the generator, for `set_state`."""
-        return self._seed, self._taken
-
-    def set_state(self, new_state: tuple[int, int]) -> None:
-        """Restores a state from `get_state`."""
-        self._restart(*new_state)
-
-
-class _DefaultGenerator(threading.local, Generator):
-    """The default generator of functions; every thread has its own seeds."""
-
-
-default_generator = _DefaultGenerator()
-
-
-def manual_seed(seed: int) -> Generator:
-    """Restarts the seeds of this thread, which initially start from 0; returns the generator."""
-    return default_generator.manual_seed(seed)
-
-
-def seed() -> int:
-    """Restarts the seeds of this thread from a number of the system, which it gives."""
-    return default_generator.seed()
-
-
-def initial_seed() -> int:
-    """The number that the seeds of this thread were restarted from."""
-    return default_generator.initial_seed()
-
-
-def get_rng_state() -> tuple[int, int]:
-    """The state of the default generator, for a checkpoint and for `set_rng_state`."""
-    return default_generator.get_state()
-
-
-def set_rng_state(state: tuple[int, int]) -> None:
-    """Restores a state from `get_rng_state`."""
-    default_generator.set_state(state)
 
 
 def numpy_generator(generator: Generator | None = None) -> np.random.Generator:

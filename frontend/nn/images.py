@@ -14,7 +14,8 @@ from oneflow.dialect.dtypes import DType
 from oneflow.frontend import functional as F  # noqa: N812
 from oneflow.frontend.core.devices import tensor_factory
 from oneflow.frontend.core.dispatch import as_tensor, dispatch
-from oneflow.frontend.functional.random import Generator, random_offset
+from oneflow.frontend.core.generator import Generator
+from oneflow.frontend.functional.random import random_offset
 from oneflow.frontend.nn.image_lists import ImageList
 from oneflow.frontend.nn.module import Module
 

@@ -30,7 +30,8 @@ from oneflow.dialect.record import REGISTRY, Call, attribute_values, infer
 from oneflow.frontend.core.devices import tensor_factory
 from oneflow.frontend.core.dispatch import as_tensor, current_builder, dispatch, dispatch_all
 from oneflow.frontend.core.errors import fail
-from oneflow.frontend.functional.random import Generator, default_generator, random_offset
+from oneflow.frontend.core.generator import Generator, default_generator
+from oneflow.frontend.functional.random import random_offset
 from oneflow.frontend.nn.image_lists import Bound, ImageList, image_list
 from oneflow.frontend.nn.module import Module
 

@@ -19,10 +19,9 @@ import numpy as np
 
 from oneflow.dialect import dtypes
 from oneflow.dialect.nd_sbp import broadcast
-from oneflow.frontend.core.arrays import Data
+from oneflow.frontend.core.arrays import Data, distribute
 from oneflow.frontend.core.devices import move
 from oneflow.frontend.core.dispatch import Stateful, current_builder, dispatch_all
-from oneflow.frontend.core.placements import distribute
 from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.eager.module_state import as_array
 from oneflow.frontend.eager.tape import enable_grad, no_grad

@@ -21,6 +21,7 @@ from oneflow.frontend.core.arrays import device_name, is_on_device, is_on_ranks
 from oneflow.frontend.core.devices import Device, device
 from oneflow.frontend.core.dispatch import Stateful, dispatch
 from oneflow.frontend.core.errors import fail
+from oneflow.frontend.core.generator import Generator
 from oneflow.frontend.core.layouts import ProgramPlacements, ValueLayout
 from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.eager.kernels import intern
@@ -32,12 +33,17 @@ from oneflow.frontend.tracing.states import Key, MemoryState, MemoryStates, chan
 
 
 class RuntimeNumber:
-    """A number that every run reads by `get`; `last` is the number of the last run, with its array."""
+    """A number that every run reads by `get`; `last` is the number of the last run, with its array.
 
-    __slots__ = ("dtype", "get", "last")
+    If the number is the next seed of a generator, `generator` is the generator, else None.
+    """
+
+    __slots__ = ("dtype", "generator", "get", "last")
 
     def __init__(self, get: Callable[[], float], dtype: DType) -> None:
         self.get, self.dtype = get, dtype.numpy
+        owner = getattr(get, "__self__", None)
+        self.generator = owner if isinstance(owner, Generator) else None
         self.last: tuple[Any, Any] = None, None
 
 

@@ -10,6 +10,7 @@ from oneflow.dialect.builder import Value
 from oneflow.dialect.integer_paths import refuse_integers
 from oneflow.dialect.record import Call, Operator, no_reference, no_sbp
 from oneflow.dialect.signature import parse_signature
+from oneflow.frontend.core.generator import get_rng_state, set_rng_state
 from oneflow.frontend.core.pytree import flatten
 from oneflow.frontend.core.settings import SCOPE, within
 from oneflow.frontend.eager.builder import stale_value_error
@@ -28,7 +29,6 @@ from oneflow.frontend.eager.tape import (
     record,
 )
 from oneflow.frontend.eager.tensor import BUILDER, EagerTensor
-from oneflow.frontend.functional.random import get_rng_state, set_rng_state
 
 _CHECKPOINT = parse_signature(f"checkpoint({OPERANDS}*) -> y*")
 

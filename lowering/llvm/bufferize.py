@@ -13,11 +13,12 @@ from oneflow.lowering.kernels.donated_arguments import updated_argument
 from oneflow.lowering.llvm.kernel import Kernel, compute_operations
 from oneflow.lowering.llvm.writer import Index, MemRef, Writer, reference, view
 from oneflow.passes.base import PassError
-from oneflow.passes.inline import functions_of, inline_calls
+from oneflow.passes.inline import RETURN, clone_with, functions_of, inline_calls
 from oneflow.passes.walk import gather, returned_values
 
 #: The suffix of the function that runs a kernel.
 LAUNCH = "_launch"
+MATERIALIZE = "bufferization.materialize_in_destination"
 BUFFERIZE = (
     "builtin.module(eliminate-empty-tensors,empty-tensor-to-alloc-tensor,"
     "one-shot-bufferize{allow-return-allocs-from-loops=1},canonicalize,cse,"
@@ -29,30 +30,45 @@ class NotLowered(Exception):
     """An operation that bufferization left without loops."""
 
 
-def _launch_text(kernel: Kernel) -> str:
-    """The function `<kernel>_launch` on tensors that are made of its pointers, as MLIR text."""
+def _frame(kernel: Kernel) -> str:
+    """The function `<kernel>_launch` without the operations of the kernel, as MLIR text.
+
+    The function returns a value for each argument of the kernel, made of the pointers, and the memory of each result.
+    """
     writer = Writer()
     arguments = list(kernel.block.arguments)
     count = len(returned_values(kernel.block))
     inputs, destinations = arguments[: len(arguments) - count], arguments[len(arguments) - count :]
-    renamed: dict[str, str] = {}
-    for value in inputs:
-        renamed[value.get_name()] = _argument(kernel, writer, value)
-    targets = [_memref(kernel, writer, d) for d in destinations]
-    for value in destinations:
-        renamed[value.get_name()] = _empty(kernel, writer, value)
+    values = [_argument(kernel, writer, value) for value in inputs]
+    targets = [_memref(kernel, writer, value) for value in destinations]
+    values += [_empty(kernel, writer, value) for value in destinations]
     for number, target in enumerate(targets):
         updated = updated_argument(kernel.block, number)
         if updated is not None:
-            value = arguments[updated]
-            renamed[value.get_name()] = _updated(writer, _memref(kernel, writer, value), target, value.type)
-    body, returned = _body(kernel, renamed)
-    stores = [
-        f"bufferization.materialize_in_destination {r} in restrict writable {m.name} : ({v.type}, {m.type}) -> ()"
-        for r, v, m in zip(returned, returned_values(kernel.block), targets, strict=True)
-    ]
-    head = f"func.func private {reference(kernel.name + LAUNCH)}({kernel.signature()}) {{"
-    return "\n".join([head, *writer.head, *writer.lines, *body, *stores, "return", "}"])
+            source = _memref(kernel, writer, arguments[updated])
+            values[updated] = _updated(writer, source, target, arguments[updated].type)
+    names = ", ".join([*values, *(m.name for m in targets)])
+    types = ", ".join([*(str(a.type) for a in arguments), *(m.type for m in targets)])
+    head = f"func.func private {reference(kernel.name + LAUNCH)}({kernel.signature()}) -> ({types}) {{"
+    return "\n".join([head, *writer.head, *writer.lines, f"return {names} : {types}", "}"])
+
+
+def _fill(launch: ir.Operation, kernel: Kernel) -> None:
+    """Copies the operations of a kernel into the frame of its launch, which then returns nothing."""
+    *_, end = launch.regions[0].blocks[0].operations
+    arguments = list(kernel.block.arguments)
+    values = dict(zip(arguments, end.operands, strict=False))
+    *operations, _ = kernel.block.operations
+    with ir.InsertionPoint(end), launch.location:
+        for op in operations:
+            clone_with(op.operation, values)
+        for result, target in zip(returned_values(kernel.block), list(end.operands)[len(arguments) :], strict=True):
+            attributes = {"restrict": ir.UnitAttr.get(), "writable": ir.UnitAttr.get()}
+            ir.Operation.create(MATERIALIZE, operands=[values[result], target], attributes=attributes)
+        ir.Operation.create(RETURN)
+    end.operation.erase()
+    kind = ir.FunctionType(ir.TypeAttr(launch.attributes["function_type"]).value)
+    launch.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(kind.inputs, []))
 
 
 def _memref(kernel: Kernel, writer: Writer, value: ir.Value) -> MemRef:
@@ -86,26 +102,6 @@ def _empty(kernel: Kernel, writer: Writer, value: ir.Value) -> str:
     return writer.op(f"tensor.empty({', '.join(s for s in sizes if isinstance(s, str))}) : {value.type}")
 
 
-def _body(kernel: Kernel, renamed: dict[str, str]) -> tuple[list[str], list[str]]:
-    """The operations of the kernel as text with renamed arguments, and the names of the returned values."""
-    text = kernel.func.get_asm(use_local_scope=True, assume_verified=True)
-    lines = [_rename(line, renamed) for line in text.splitlines()[1:-1]]
-    last = lines.pop().strip().removeprefix("func.").removeprefix("return").partition(" : ")[0]
-    return lines, [n.strip() for n in last.split(",") if n.strip()]
-
-
-def _rename(line: str, names: dict[str, str]) -> str:
-    """A line with renamed arguments; the kernel's own values get a prefix against name clashes."""
-    out, rest = [], line
-    while "%" in rest:
-        before, _, after = rest.partition("%")
-        end = next((i for i, c in enumerate(after) if not (c.isalnum() or c in "_.$-")), len(after))
-        name = f"%{after[:end]}"
-        out += [before, names.get(name, f"%v_{after[:end]}")]
-        rest = after[end:]
-    return "".join([*out, rest])
-
-
 def bufferize(kernels: Sequence[Kernel], declarations: str) -> ir.Module:
     """The launches of kernels that no emitter covers, on memrefs and loops.
 
@@ -122,7 +118,10 @@ def bufferize(kernels: Sequence[Kernel], declarations: str) -> ir.Module:
 
 def _bufferized(kernels: Sequence[Kernel], declarations: str) -> ir.Module:
     """The bufferized module of kernels."""
-    module = ir.Module.parse("\n".join([declarations, *map(_launch_text, kernels)]))
+    module = ir.Module.parse("\n".join([declarations, *map(_frame, kernels)]))
+    functions = functions_of(module)
+    for kernel in kernels:
+        _fill(functions[kernel.name + LAUNCH], kernel)
     passmanager.PassManager.parse(BUFFERIZE).run(module.operation)
     _check_lowered(module)
     _inline_helpers(module)

@@ -24,6 +24,11 @@ class Submesh:
     mesh: Mesh
     members: tuple[int, ...]
 
+    @property
+    def ranks(self) -> np.ndarray:
+        """The members in the shape of the mesh."""
+        return np.array(self.members).reshape(self.mesh)
+
     def place(self, rank: int) -> int | None:
         """The number in this placement of a rank of the program; None where the placement does not contain the
         rank.
@@ -31,7 +36,7 @@ class Submesh:
         return self.members.index(rank) if rank in self.members else None
 
     def __str__(self) -> str:
-        return f"{self.name} (ranks {np.array(self.members).reshape(self.mesh).tolist()})"
+        return f"{self.name} (ranks {self.ranks.tolist()})"
 
 
 Submeshes = Mapping[str, Submesh]

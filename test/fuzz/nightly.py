@@ -25,13 +25,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=int(time.time()) // DAY, help="what the cases are made from")
     parser.add_argument("--share", type=float, default=1.0, help="the share of the cases that is tried, such as 0.01")
     parser.add_argument("--out", type=Path, default=Path("runs/fuzz"), help="the folder for cases that fail")
+    parser.add_argument("--fuzzers", nargs="+", choices=CASES, default=list(CASES), help="the fuzzers that run")
     arguments = parser.parse_args(argv)
     status = 0
-    for name, cases in CASES.items():
+    for name in arguments.fuzzers:
         if name == "torch_programs" and importlib.util.find_spec("torch") is None:
             print("torch_programs: left out, PyTorch is not installed", flush=True)
             continue
-        count = max(1, round(cases * arguments.share))
+        count = max(1, round(CASES[name] * arguments.share))
         print(f"{name}: {count} cases of seed {arguments.seed}", flush=True)
         command = [sys.executable, str(Path(__file__).with_name(f"{name}.py")), "--count", str(count)]
         command += ["--seed", str(arguments.seed), "--out", str(arguments.out)]

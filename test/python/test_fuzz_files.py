@@ -64,8 +64,8 @@ def test_fuzzing_night_shares_cases_and_seeds(tmp_path: Path, monkeypatch: pytes
     assert nightly.main(["--seed", "7", "--share", "0.01", "--out", str(tmp_path)]) == 1
     numbers = [("files.py", "1000"), ("programs.py", "100")]
     assert commands == [[script, "--count", count, "--seed", "7"] for script, count in numbers]
-    monkeypatch.setattr(nightly, "CASES", {"files": 100_000})
-    assert nightly.main([]) == 0
+    assert nightly.main(["--fuzzers", "files", "--seed", "8"]) == 0
+    assert commands[2:] == [["files.py", "--count", "100000", "--seed", "8"]]
 
 
 def test_faults_are_found_and_shrunk(tmp_path: Path) -> None:

@@ -52,6 +52,17 @@ def test_results_that_stay_whole():
     assert texts(Factors("_ -> _, _").linear_in(op, "x", results=(1,))) == ["P -> B, P"]
 
 
+def test_summing_results_are_sums_over_the_factors_that_they_lack():
+    """Without `summing` a result that lacks a factor of another result does not depend on the factor."""
+    assert texts(Factors("r c, r c, c -> r c, c"))[0] == "S(0), S(0), B -> S(0), B"
+    gradient = Factors("r c, r c, c -> r c, c").summing(1)
+    assert texts(gradient) == ["S(0), S(0), B -> S(0), P", "S(1), S(1), S(0) -> S(1), S(0)"]
+    picked = Factors("r c, r -> r, r").summing(0)
+    assert texts(picked) == ["S(0), S(0) -> S(0), S(0)", "S(1), B -> P, B"]
+    op = SimpleNamespace(inputs={"dy": 1, "x": 2, "weight": 3})
+    assert texts(gradient.linear_in(op, "dy", results=(0, 1)))[2:] == ["P, B, B -> P, P"]
+
+
 def test_a_size_of_one_is_no_split_with_addends():
     found = Factors("m k, n k -> m n").plus("n").signatures([(1, 4), (2, 4), (2,)])
     assert [str(s) for s in found] == ["S(1), S(1), P -> P", "B, S(0), S(0) -> S(1)"]

@@ -29,11 +29,11 @@ def test_every_kind_of_signature_is_computed(name):
 
 
 def test_most_rules_are_factors():
-    """A rule is factors for an operator with loops, and a list of signatures only for an operator without loops."""
+    """A rule is a list of signatures only where factors cannot state it, such as maxima of pieces."""
     cases = {s.op: s for s in reversed(SAMPLES)}
     rules = {name: sbp_case(s) for name, s in cases.items() if not isinstance(REGISTRY[name].sbp, Absent)}
     listed = [n for n, op in rules.items() if not isinstance(rule_of(op), Factors)]
-    assert len(listed) <= 0.3 * len(rules), f"rules that are no factors: {sorted(listed)}"
+    assert len(listed) <= 0.08 * len(rules), f"rules that are no factors: {sorted(listed)}"
 
 
 def rule_of(op):

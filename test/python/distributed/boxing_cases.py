@@ -25,7 +25,9 @@ from oneflow.dialect.sbp import B, P, S
 from oneflow.runtime.collectives import mpi
 from oneflow.runtime.collectives.operations import run_collective
 from oneflow.runtime.collectives.transport import Array, World
-from oneflow.runtime.distributed import compile_distributed, lay_out, world_of
+from oneflow.runtime.distributed import compile_distributed, lay_out
+from oneflow.runtime.global_array import GlobalArray, Placement
+from oneflow.runtime.ranks import world_of
 from oneflow.testing.simulate import RULES, Rendezvous, exchange, split_array
 
 DTYPES = dtypes.DTYPES
@@ -68,17 +70,20 @@ def check(world: World, mesh: Mesh, dtype: DType, device: str = "cpu") -> None:
     """Moves tensors of a type between layouts on a mesh, partial sums of both signs among them."""
     pairs = pairs_of(mesh, dtype)
     module = read_module(program(mesh, dtype, pairs), create_context(REGISTRY), "boxing.mlir")
-    executable = compile_distributed(lay_out(module), "main", world, device=device)
+    placement = Placement(device, np.arange(devices(mesh)).reshape(mesh)).within(world)
+    executable = compile_distributed(lay_out(module), "main", placement)
     rng = np.random.default_rng(7)
     low = 0 if dtype.kind == "bool" else 1 if dtype.name == "uint8" else -4
     arrays = [rng.integers(low, 2 if low == 0 else 5, SHAPE).astype(dtype.numpy) for _ in pairs]
     pieces = [
         split_array(a, source, mesh, seed) for seed, (a, (source, _)) in enumerate(zip(arrays, pairs, strict=True))
     ]
-    made = executable.run([{p: np.ascontiguousarray(x[p]) for p in executable.programs} for x in pieces])
-    for number, (array, pair) in enumerate(zip(arrays, pairs, strict=True)):
-        whole = executable.assemble(number, made[number])
-        np.testing.assert_array_equal(whole, array, err_msg=f"{dtype.name} on {mesh}: {pair}")
+    made = executable.run([
+        GlobalArray(placement, layout, {p: np.ascontiguousarray(x[p]) for p in executable.programs})
+        for layout, x in zip(executable.arguments, pieces, strict=True)
+    ])  # fmt: skip
+    for result, array, pair in zip(made, arrays, pairs, strict=True):
+        np.testing.assert_array_equal(result.numpy(), array, err_msg=f"{dtype.name} on {mesh}: {pair}")
 
 
 def check_roots(world: World, dtype: DType, run: Callable[..., Array]) -> None:

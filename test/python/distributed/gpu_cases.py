@@ -25,7 +25,7 @@ from oneflow.runtime.collectives import mpi, nccl
 from oneflow.runtime.collectives.operations import packing_bytes, run_collective
 from oneflow.runtime.cuda import driver
 from oneflow.runtime.cuda.array import CudaArray
-from oneflow.runtime.distributed import world_of
+from oneflow.runtime.ranks import world_of
 from oneflow.testing.host_cuda import host_cuda
 from oneflow.testing.host_nccl import host_nccl
 

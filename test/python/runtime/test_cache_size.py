@@ -96,11 +96,12 @@ def test_the_folder_is_scanned_at_random(folder: Path, monkeypatch: pytest.Monke
     """As often as the bytes stored ask for, not at every store; the user's random numbers stay."""
     scans: list[int] = []
     monkeypatch.setattr(cache, "_trim", scans.append)
-    monkeypatch.setattr(cache, "_RANDOM", random.Random(0))
     random.seed(1)
     state = random.getstate()
     flow.config.cache_size(1000 * 1000)
+    chance = random.Random(0)
     for _ in range(500):
-        cache.store(key(0), bytes(100), {})
+        cache.store(key(0), bytes(100), {}, chance=chance)
     assert cache.TRIMS_PER_LIMIT * 0.05 * 0.2 < len(scans) < cache.TRIMS_PER_LIMIT * 0.05 * 5
+    cache.store(key(0), bytes(100), {})
     assert random.getstate() == state

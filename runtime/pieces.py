@@ -1,0 +1,110 @@
+"""Pieces (shards) of arrays on the ranks of a mesh: cut by a layout, resharded between layouts, and gathered."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from oneflow.dialect.nd_sbp import Mesh, NdSbp, broadcast, group, local_region, local_shape
+from oneflow.dialect.tensor_desc import TensorDesc
+from oneflow.runtime.collectives.operations import run_collective
+from oneflow.runtime.collectives.resharding import Resharding, Sharding
+from oneflow.runtime.collectives.transport import Array, World
+from oneflow.runtime.device_array import DeviceArray
+
+#: The pieces (shards) of one tensor, on the host or a GPU, by the mesh index of each rank that this process runs.
+Pieces = dict[int, Any]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The type and the layout of a tensor on a mesh."""
+
+    desc: TensorDesc
+    nd: NdSbp
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The logical shape, which is static."""
+        return tuple(d or 0 for d in self.desc.shape or ())
+
+    def piece(self, array: Array, mesh: Mesh, place: int) -> Array:
+        """The piece of a whole array at a mesh index. Of a partial sum the first rank of a group has all, the others
+        zeros.
+        """
+        sums = [k for k, s in enumerate(self.nd) if s.kind == "P"]
+        if group(place, mesh, sums)[0] != place:
+            return self.zeros(mesh, place)
+        region = local_region(self.shape, self.nd, mesh, place)
+        within: Any = (*(slice(b, b + n) for b, n in region), ...)
+        piece: Array = array[within]
+        return piece
+
+    def zeros(self, mesh: Mesh, place: int) -> Array:
+        """A piece of zeros."""
+        return np.zeros(local_shape(self.shape, self.nd, mesh, place), self.desc.dtype.numpy)
+
+
+def collect(
+    world: World, mesh: Mesh, ranks: Sequence[int], layout: Layout, pieces: Pieces, root: int | None = None
+) -> Array | None:
+    """Gathers a whole array from `pieces`: on all ranks, or on rank `root` alone (None on the others)."""
+    receivers = tuple(range(world.size)) if root is None else (root,)
+    first = world.local_ranks[0]
+    if all(s.kind == "B" for s in layout.nd) and set(receivers) <= set(ranks):
+        return on_host(world, pieces[ranks.index(first)]) if first in receivers else None
+    after = Sharding((len(receivers),), broadcast((1,)), receivers)
+    moved = move_pieces(world, layout, Sharding(mesh, layout.nd, tuple(ranks)), after, pieces)
+    return moved[receivers.index(first)] if first in receivers else None
+
+
+def on_host(world: World, piece: Array | DeviceArray) -> Array:
+    """A piece as a host array, after a device has computed it."""
+    if not isinstance(piece, DeviceArray):
+        return piece
+    with world.step(world.local_ranks[0], 0, "waiting for a GPU"):
+        return piece.numpy()
+
+
+def move_pieces(world: World, layout: Layout, before: Sharding, after: Sharding, pieces: Pieces) -> Pieces:
+    """Reshards an array from `before` to `after`, which has no partial sums; returns the pieces of this process.
+
+    Raises:
+        WorldError: other ranks make another call.
+    """
+    world.check_agreement(f"{layout.desc} moved from {before} to {after}", "")
+    move, everyone = Resharding(layout.shape, before, after), tuple(range(world.size))
+    sources, targets = ({r: p for p, r in enumerate(side.at)} for side in (before, after))
+
+    def take(rank: int) -> Array | None:
+        piece = target = None
+        if rank in sources:
+            piece = _reduced(world, before, sources[rank], on_host(world, pieces[sources[rank]]))
+        if rank in targets:
+            shape = [n for _, n in after.region(layout.shape, targets[rank])]
+            target = np.empty(shape, layout.desc.dtype.numpy)
+        with world.step(rank, 0, "moving a tensor between ranks"):
+            move.run(world.transport(rank, everyone), rank, piece, target)
+        return target
+
+    moved = world.run([functools.partial(take, r) for r in world.local_ranks])
+    return {targets[r]: a for r, a in zip(world.local_ranks, moved, strict=True) if a is not None}
+
+
+def _reduced(world: World, before: Sharding, place: int, piece: Array) -> Array:
+    """The piece at a mesh index, all-reduced along the mesh axes of partial sums and maxima."""
+    for letter, kind in (("P", "sum"), ("M", "max")):
+        axes = [k for k, s in enumerate(before.nd) if s.kind == letter]
+        members = [before.at[p] for p in group(place, before.mesh, axes)]
+        if len(members) > 1:
+            total, transport = np.empty_like(piece, order="C"), world.transport(before.at[place], members)
+            with world.step(before.at[place], 0, "bringing the parts of a tensor together"):
+                run_collective(
+                    "ccl_all_reduce", transport, {"reduce_type": kind}, [np.ascontiguousarray(piece)], [total]
+                )
+            piece = total
+    return piece
