@@ -36,8 +36,8 @@ from oneflow.testing.host_cuda import host_cuda
 
 #: Folders of test modules, from `python/oneflow/test`.
 FOLDERS = ("modules", "tensor", "dataloader", "exceptions", "graph", "misc")
-#: The seconds that one test and that one module may take.
-TEST_LIMIT, MODULE_LIMIT = 40, 400
+#: The seconds that one test may take by default, and how many times longer its module may take.
+TEST_LIMIT, MODULE_FACTOR = 40, 10
 _PLACE = re.compile(r"^\S+:\d+: ")
 _NUMBERS = re.compile(r"-?\d+(\.\d+)?(e-?\d+)?")
 
@@ -136,10 +136,10 @@ def _tests(suite: unittest.TestSuite) -> Iterator[unittest.TestCase]:
 
 
 def _timed_out(*_: Any) -> None:
-    raise TimeoutError(f"more than {TEST_LIMIT} s")
+    raise TimeoutError("more than the limit of seconds")
 
 
-def run_module(path: Path, send: Any) -> None:
+def run_module(path: Path, send: Any, seconds: int) -> None:
     """Runs the tests of a file in this process."""
     sys.path.insert(0, str(path.parent))
     spec = importlib.util.spec_from_file_location(path.stem, path)
@@ -148,32 +148,32 @@ def run_module(path: Path, send: Any) -> None:
     spec.loader.exec_module(module)
     signal.signal(signal.SIGALRM, _timed_out)
     for test in _tests(unittest.defaultTestLoader.loadTestsFromModule(module)):
-        signal.alarm(TEST_LIMIT)
+        signal.alarm(seconds)
         test(_Result(send))
         signal.alarm(0)
 
 
-def _child(connection: Any, path: Path, devices: int) -> None:
+def _child(connection: Any, path: Path, devices: int, seconds: int) -> None:
     for stream in (1, 2):
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
     try:
         with host_cuda(devices=devices) if devices else contextlib.nullcontext():
-            run_module(path, connection.send)
+            run_module(path, connection.send, seconds)
     except BaseException as error:
         connection.send(Outcome("", "not imported", _one_line(error)))
     os._exit(0)
 
 
-def try_module(path: Path, name: str, devices: int = 0) -> Row:
+def try_module(path: Path, name: str, devices: int, seconds: int) -> Row:
     """The outcomes of a module, which runs in a separate process, with CUDA devices simulated in host memory."""
     context = multiprocessing.get_context("fork")
     receiving, sending = context.Pipe(duplex=False)
-    process = context.Process(target=_child, args=(sending, path, devices))
+    process = context.Process(target=_child, args=(sending, path, devices, seconds))
     process.start()
     sending.close()
     row, running, ended = Row(name), "", ""
     with contextlib.suppress(EOFError):
-        while receiving.poll(MODULE_LIMIT):
+        while receiving.poll(seconds * MODULE_FACTOR):
             outcome = receiving.recv()
             if outcome.kind == "started":
                 running = outcome.test
@@ -182,7 +182,7 @@ def try_module(path: Path, name: str, devices: int = 0) -> Row:
             else:
                 row.outcomes.append(outcome)
                 running = ""
-        ended = f"more than {MODULE_LIMIT} s"
+        ended = f"more than {seconds * MODULE_FACTOR} s"
     process.kill() if ended else None
     process.join()
     if running:
@@ -220,6 +220,7 @@ def main() -> None:
     parser.add_argument("--graphs", action="store_true", help="also compare with nn.Graph")
     parser.add_argument("--ranks", type=int, default=1, help="the ranks that the process simulates")
     parser.add_argument("--host-cuda", type=int, default=0, help="the number of CUDA devices made of host memory")
+    parser.add_argument("--seconds", type=int, default=TEST_LIMIT, help="the limit of one test")
     parser.add_argument("--report", type=Path, help="the file to write to; standard output without it")
     args = parser.parse_args()
     oneflow_harness.install(args.checkout, args.repeats, args.graphs, args.ranks, has_cuda=args.host_cuda > 0)
@@ -227,7 +228,8 @@ def main() -> None:
     part, parts = map(int, args.part.split("/"))
     rows = []
     for path in test_modules(args.checkout, args.only)[part - 1 :: parts]:
-        rows.append(try_module(path, path.relative_to(root).with_suffix("").as_posix(), args.host_cuda))
+        name = path.relative_to(root).with_suffix("").as_posix()
+        rows.append(try_module(path, name, args.host_cuda, args.seconds))
         sys.stderr.write(f"{rows[-1]}\n")
     text = "\n".join(report(rows)) + "\n"
     if args.report:
