@@ -11,7 +11,6 @@ from oneflow.dialect.record import REGISTRY, Absent, Call, distribute, flatten
 from oneflow.dialect.reverse import placed
 from oneflow.dialect.tensor_desc import TensorDesc
 
-
 #: The trait of a function of users that keeps no tensor for its gradient.
 SAVES_NOTHING = "saves_nothing"
 
