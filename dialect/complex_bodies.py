@@ -3,11 +3,13 @@
     split(body, {x: (a, b), y: (c, d)})      of x * y   ->   a * c - b * d,  a * d + b * c
 
 Bodies are written once for all numbers. Nodes of a complex type become pairs of nodes by the rules of this module.
-Branch cuts are those of C's functions.
+Branch cuts are those of C's functions. Source of the inverse functions: Kahan, Branch cuts for complex elementary
+functions (The State of the Art in Numerical Analysis, 1987).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -72,6 +74,30 @@ def _log(z: Pair) -> Pair:
     return Pair(s.log(magnitude(z)), angle(z))
 
 
+def _scaled(z: Pair, factor: float) -> Pair:
+    return Pair(z.re * factor, z.im * factor)
+
+
+def _exp2(z: Pair) -> Pair:
+    scale, turn = s.exp2(z.re), z.im * math.log(2.0)
+    return Pair(scale * s.cos(turn), scale * s.sin(turn))
+
+
+def _expm1(z: Pair) -> Pair:
+    """exp(z) - 1, accurate near 0: cos(y) is 1 - 2 * sin(y / 2) ** 2."""
+    half = s.sin(z.im * 0.5)
+    return Pair(s.expm1(z.re) * s.cos(z.im) - half * half * 2.0, s.exp(z.re) * s.sin(z.im))
+
+
+def _log1p(z: Pair) -> Pair:
+    """log(1 + z); near 0 from |1 + z| ** 2 - 1, so that it is accurate there."""
+    is_near = s.maximum(abs(z.re), abs(z.im)) < 0.5
+    re, im = s.where(is_near, z.re, 0.0), s.where(is_near, z.im, 0.0)
+    shifted = Pair(z.re + 1.0, z.im)
+    near = s.log1p(re * (re + 2.0) + im * im) * 0.5
+    return Pair(s.where(is_near, near, s.log(magnitude(shifted))), angle(shifted))
+
+
 def _sqrt(z: Pair) -> Pair:
     """The root with a real part of at least 0: the larger part from |z|, the other one from the product."""
     large = s.sqrt((abs(z.re) + magnitude(z)) * 0.5)
@@ -110,6 +136,33 @@ def _rsqrt(z: Pair) -> Pair:
     return _div(Pair(s.const(1, z.re.dtype), s.const(0, z.re.dtype)), _sqrt(z))
 
 
+def _roots(z: Pair) -> tuple[Pair, Pair]:
+    """sqrt(1 - z) and sqrt(1 + z)."""
+    return _sqrt(Pair(1.0 - z.re, -z.im)), _sqrt(Pair(z.re + 1.0, z.im))
+
+
+def _asin(z: Pair) -> Pair:
+    below, above = _roots(z)
+    product = below.re * above.re - below.im * above.im
+    return Pair(s.atan2(z.re, product), s.asinh(below.re * above.im - below.im * above.re))
+
+
+def _acos(z: Pair) -> Pair:
+    below, above = _roots(z)
+    return Pair(s.atan2(below.re, above.re) * 2.0, s.asinh(above.re * below.im - above.im * below.re))
+
+
+def _acosh(z: Pair) -> Pair:
+    low, high = _sqrt(Pair(z.re - 1.0, z.im)), _sqrt(Pair(z.re + 1.0, z.im))
+    return Pair(s.asinh(low.re * high.re + low.im * high.im), s.atan2(low.im, high.re) * 2.0)
+
+
+def _atanh(z: Pair) -> Pair:
+    size, square = abs(z.re), z.im * z.im
+    real = s.log1p(size * 4.0 / ((1.0 - size) * (1.0 - size) + square)) * 0.25
+    return Pair(s.where(z.re < 0, -real, real), s.atan2(z.im * 2.0, (1.0 - size) * (size + 1.0) - square) * 0.5)
+
+
 def _pow(x: Pair, y: Pair) -> Pair:
     """exp(y * log(x)); 0 to a power other than 0 is 0, and z to the power 0 is 1."""
     zero, one = s.const(0, x.re.dtype), s.const(1, x.re.dtype)
@@ -124,7 +177,12 @@ def _pow(x: Pair, y: Pair) -> Pair:
 RULES: Mapping[str, Callable[..., Pair]] = {
     "neg": lambda x: Pair(-x.re, -x.im),
     "exp": _exp,
+    "exp2": _exp2,
+    "expm1": _expm1,
     "log": _log,
+    "log2": lambda x: _scaled(_log(x), 1.0 / math.log(2.0)),
+    "log10": lambda x: _scaled(_log(x), 1.0 / math.log(10.0)),
+    "log1p": _log1p,
     "sqrt": _sqrt,
     "rsqrt": _rsqrt,
     "sinh": _sinh,
@@ -133,6 +191,12 @@ RULES: Mapping[str, Callable[..., Pair]] = {
     "sin": lambda x: _over_i(_sinh(_times_i(x))),
     "cos": lambda x: _cosh(_times_i(x)),
     "tan": lambda x: _over_i(_tanh(_times_i(x))),
+    "asin": _asin,
+    "acos": _acos,
+    "atan": lambda x: _over_i(_atanh(_times_i(x))),
+    "asinh": lambda x: _over_i(_asin(_times_i(x))),
+    "acosh": _acosh,
+    "atanh": _atanh,
     "add": lambda x, y: Pair(x.re + y.re, x.im if _is_real(y) else x.im + y.im),
     "sub": lambda x, y: Pair(x.re - y.re, x.im if _is_real(y) else x.im - y.im),
     "mul": _mul,

@@ -2,7 +2,7 @@
 
     parts = each_part           the operator on the real and on the imaginary parts alone, for operators that move or
     add elements parts = by_body             the scalar body on complex numbers, split by `complex_bodies`
-    parts = bilinear            a product of the first two operands
+    parts = bilinear            a product of the first two operands, to which others are added
     parts = composed            the decomposition, whose operators have the slot
     parts = function(ops, op)   returns the results: `ops.pair(re, im)` is a complex value of two real values, and
                                 `ops.parts(x)` are the two parts of a complex operand
@@ -108,23 +108,28 @@ def by_real_part(ops: PartsBuilder, op: Call) -> Value:
 
 
 def bilinear(ops: PartsBuilder, op: Call) -> Value:
-    """A product of the first two operands, of the operands that follow none or a sum that is added."""
-    (a, b), (c, d) = (ops.parts(x) for x in op.operands[:2])
-    added = [ops.parts(x) for x in op.operands[2:]]
+    """A product of the first two operands; those that follow are added, or are read for their shape alone."""
+    (first, second), rest = list(op.inputs.values())[:2], list(op.inputs.items())[2:]
+    (a, b), (c, d) = ops.parts(first), ops.parts(second)
 
-    def product(x: Value, y: Value) -> Value:
-        return ops.call(op.record.name, x, y, **op.attrs)[0]
+    def product(x: Value, y: Value, added: int | None = None) -> Value:
+        """The product; of the operands that are added the part of this number."""
 
-    parts = [product(a, c) - product(b, d), product(a, d) + product(b, c)]
-    for pair in added:
-        parts = [part + more for part, more in zip(parts, pair, strict=True)]
-    return ops.pair(*parts)
+        def more(name: str, value: Value | None) -> Value | None:
+            if value is None or (added is None and name not in op.record.shapes_of):
+                return None
+            return _part(ops, value, added or 0)
+
+        return ops.call(op.record.name, x, y, *(more(*item) for item in rest), **op.attrs)[0]
+
+    return ops.pair(product(a, c, 0) - product(b, d), product(a, d, 1) + product(b, c))
 
 
 def composed(ops: PartsBuilder, op: Call) -> Any:
     """The decomposition."""
-    assert op.record.decompose is not None, op.record.name
-    return op.record.decompose(ops, op)
+    decompose = op.record.decompose or op.record.sharded_decomposition
+    assert decompose is not None, op.record.name
+    return decompose(ops, op)
 
 
 def by_body(ops: PartsBuilder, op: Call) -> Value:

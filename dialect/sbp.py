@@ -48,7 +48,13 @@ class Sbp:
         return f"S({self.axis})" if self.kind == "S" else self.kind
 
     def __repr__(self) -> str:
-        return str(self)
+        """The expression of the user's layout, as OneFlow prints it."""
+        expressions = {"S": f"split(dim={self.axis})", "B": "broadcast", "P": "partial_sum", "M": "partial_max"}
+        return f"oneflow.sbp.{expressions[self.kind]}"
+
+    def __call__(self) -> Sbp:
+        """The layout itself: OneFlow's programs write `flow.sbp.broadcast()` too."""
+        return self
 
 
 B = Sbp("B")

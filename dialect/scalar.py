@@ -290,7 +290,9 @@ def decay(x: Expr) -> Expr:
 
 
 def sigmoid(x: Expr) -> Expr:
-    """1 / (1 + exp(-x)), finite at either end together with its derivatives."""
+    """1 / (1 + exp(-x)); of real numbers finite at either end together with its derivatives."""
+    if x.dtype.is_complex:
+        return 1.0 / (exp(-x) + 1.0)
     e = decay(x)
     return where(x < 0, e, 1.0) / (e + 1.0)
 

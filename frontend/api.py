@@ -32,7 +32,7 @@ from oneflow.dialect.dtypes import int16 as short
 from oneflow.dialect.dtypes import int32 as int
 from oneflow.dialect.dtypes import int64 as long
 from oneflow.dialect.tensor_desc import TensorDesc
-from oneflow.frontend import cuda, env, experimental, functional, sbp, sysconfig
+from oneflow.frontend import functional
 from oneflow.frontend.amp import autocast, get_autocast_cpu_dtype, get_autocast_gpu_dtype, is_autocast_enabled
 from oneflow.frontend.checkpoint import Checkpoint
 from oneflow.frontend.compile.compiled import CompiledFunction, compile
@@ -100,14 +100,11 @@ __all__ = [
     "complex64",
     "complex128",
     "config",
-    "cuda",
     "device",
     "double",
     "dtype",
     "elementwise",
     "enable_grad",
-    "env",
-    "experimental",
     "finfo",
     "float",
     "float8_e4m3fn",
@@ -146,7 +143,6 @@ __all__ = [
     "optimizer",
     "placement",
     "save",
-    "sbp",
     "scalar",
     "scope",
     "set_default_dtype",
@@ -157,7 +153,6 @@ __all__ = [
     "set_rng_state",
     "short",
     "strided",
-    "sysconfig",
     "tensor",
     "to_global",
     "to_onnx",

@@ -26,6 +26,8 @@ from oneflow.dialect.record import REGISTRY, Operator
 from oneflow.frontend import sysconfig
 from oneflow.runtime.user_ops.numpy_kernel import numpy_kernel
 
+__all__ = ["CustomOpModule", "custom_op_module"]
+
 library = lazy("oneflow.runtime.user_ops.library")
 
 

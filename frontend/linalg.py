@@ -95,7 +95,7 @@ matmul = F.matmul
 
 
 def inv(A: Any) -> Tensor:  # noqa: N803 (NumPy's name)
-    """The inverses of the square matrices in the last two dimensions; floats.
+    """The inverses of the square matrices in the last two dimensions; floats or complex numbers.
 
     Raises:
         OneFlowError: a matrix is not square.
@@ -115,7 +115,7 @@ def det(A: Any) -> Tensor:  # noqa: N803 (NumPy's name)
 
 def _matrices(operand: Any, name: str) -> Tensor:
     x: Tensor = as_tensor(operand)
-    if x.rank < 2 or (x.shape[-1] != x.shape[-2] and None not in x.shape[-2:]) or not x.dtype.is_float:
+    if x.rank < 2 or (x.shape[-1] != x.shape[-2] and None not in x.shape[-2:]) or not x.dtype.is_inexact:
         raise fail(f"expected square matrices of floats for linalg.{name}, got {x.desc}")
     return x
 

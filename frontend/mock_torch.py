@@ -12,15 +12,16 @@ with mock.disable():
 from __future__ import annotations
 
 import importlib
+import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-__all__ = ["disable", "enable", "is_enabled"]
+__all__ = ["DummyModule", "disable", "enable", "is_enabled"]
 
 #: Modules of PyTorch whose counterpart has another path.
 _MOVED = {
@@ -28,7 +29,7 @@ _MOVED = {
     "torch.cuda.amp": "oneflow.amp",
     "torch.cuda.amp.autocast_mode": "oneflow.amp",
     "torch.cuda.amp.grad_scaler": "oneflow.amp",
-    "torch.distributed": "oneflow.comm",
+    "torch.distributed": "oneflow.distributed",
     "torch.nn.modules": "oneflow.nn",
     "torch.nn.modules.activation": "oneflow.nn",
     "torch.nn.modules.batchnorm": "oneflow.nn",
@@ -83,24 +84,33 @@ class _Settings:
                     return None
         return counterpart
 
+    def replaced(self, name: str) -> str:
+        """The name with the replacement of its package, such as oneflow.nn for torch.nn."""
+        root, dot, rest = name.partition(".")
+        return f"{self.packages[root]}{dot}{rest}"
+
     def missing(self, name: str) -> Any:
         """The placeholder for a name without counterpart.
 
         Raises:
             AttributeError: `lazy` was not asked for.
         """
+        root = self.packages[name.partition(".")[0]]
         if not self.lazy:
             raise AttributeError(
-                f"{name} has no counterpart in {self.packages[name.partition('.')[0]]}; mock_torch.enable(lazy=True) "
+                f"{name} has no counterpart in {root}; mock_torch.enable(lazy=True) "
                 "puts an object in its place that fails when it is used"
             )
+        placeholder = DummyModule(self.replaced(name))
         if self.verbose:
-            sys.stderr.write(f"{name} has no counterpart: a placeholder that fails at its use replaces the name\n")
-        return Missing(name)
+            sys.stdout.write(f"{placeholder.__name__} is not found in {root}: a placeholder replaces the name\n")
+        return placeholder
 
 
-class Missing(ModuleType):
-    """The placeholder for a missing name with `lazy`: its attributes are placeholders too; calls fail."""
+class DummyModule(ModuleType):
+    """The placeholder for a missing name with `lazy`: its attributes are placeholders too, nothing is an instance of
+    it, and a loop over it ends at once; calls and `with` fail.
+    """
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
@@ -109,10 +119,25 @@ class Missing(ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        return Missing(f"{self.__name__}.{name}")
+        return DummyModule(f"{self.__name__}.{name}")
 
     def __call__(self, *_: Any, **__: Any) -> Any:
-        raise NotImplementedError(f"{self.__name__} has no counterpart in oneflow")
+        raise NotImplementedError(f"{self.__name__} does not exist")
+
+    def __enter__(self) -> None:
+        raise RuntimeError(f'"{self.__name__}" does not exist: a placeholder is no context of a "with" statement')
+
+    def __exit__(self, *_: Any) -> None:
+        """Is not reached: no placeholder is entered."""
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(())
+
+    def __instancecheck__(self, instance: Any) -> bool:
+        return False
+
+    def __subclasscheck__(self, subclass: Any) -> bool:
+        return False
 
     def __mro_entries__(self, bases: Any) -> tuple[type, ...]:
         return ()
@@ -129,7 +154,8 @@ class Counterpart(ModuleType):
 
     def __init__(self, name: str, target: Any, settings: _Settings) -> None:
         super().__init__(name)
-        self.__dict__.update(__path__=[], _target=target, _settings=settings)
+        package = settings.replaced(name)
+        self.__dict__.update(__path__=[], __package__=package, _target=target, _settings=settings)
 
     def __getattr__(self, name: str) -> Any:
         settings, target = self.__dict__["_settings"], self.__dict__["_target"]
@@ -149,7 +175,7 @@ class Counterpart(ModuleType):
         return importlib.import_module(path) if isinstance(value, ModuleType) else value
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if isinstance(value, (Counterpart, Missing)) or name.startswith("__"):
+        if isinstance(value, (Counterpart, DummyModule)) or name.startswith("__"):
             super().__setattr__(name, value)  # the import system notes a submodule
         else:
             setattr(self.__dict__["_target"], name, value)
@@ -253,7 +279,8 @@ def _end() -> None:
 
 
 class enable:  # noqa: N801 (OneFlow's name)
-    """From here on, or within a `with`, `import torch` imports this project under PyTorch's name.
+    """From here on, or within a `with`, `import torch` imports this project under PyTorch's name, unless the variable
+    ONEFLOW_DISABLE_MOCK_TORCH of the environment is 1.
 
     Args:
         lazy: whether a missing name is a placeholder that fails at its use, instead of an error.
@@ -278,6 +305,8 @@ class enable:  # noqa: N801 (OneFlow's name)
         if extra_dict is not None and not isinstance(extra_dict, Mapping):
             raise ValueError(f"expected extra_dict to be a dictionary of names of packages, got {extra_dict!r}")
         packages = {"torch": "oneflow", **(extra_dict or {})}
+        if os.environ.get("ONEFLOW_DISABLE_MOCK_TORCH") == "1":
+            packages = {}
         _enable(_Settings(packages, bool(lazy), bool(verbose), mock_version))
 
     def __enter__(self) -> enable:

@@ -15,6 +15,11 @@ from pathlib import Path
 import oneflow
 from oneflow.runtime.user_ops import framework
 
+__all__ = [
+    "get_compile_flags", "get_cuda_version", "get_include", "get_lib", "get_liboneflow_link_flags", "get_link_flags",
+    "with_cuda", "with_mlir", "with_mlir_cuda_codegen", "with_rdma",
+]  # fmt: skip
+
 
 def get_include() -> str:
     """The folder of the headers."""

@@ -195,6 +195,15 @@ class GlobalArray(ArrayProperties):
         at = self.placement
         return collect(at.world, at.mesh, at.members, self.layout, self.pieces, root)
 
+    def local_values(self) -> np.ndarray | None:
+        """The whole array where the pieces of this process determine it, without communication; else None."""
+        if len(self.pieces) == len(self.placement.members):
+            return self.numpy()
+        if not self.pieces or any(s.kind != "B" for s in self.nd):
+            return None
+        piece = self.local()
+        return piece.numpy() if isinstance(piece, DeviceArray) else piece
+
     def copy(self) -> GlobalArray:
         """A copy in new memory."""
         return GlobalArray(self.placement, self.layout, {p: a.copy() for p, a in self.pieces.items()})

@@ -14,7 +14,9 @@ import numpy as np
 from oneflow.dialect import compute as c
 from oneflow.dialect import dtypes
 from oneflow.dialect.builder import Builder, Value
+from oneflow.dialect.complex_parts import bilinear, composed
 from oneflow.dialect.compute import Size, Stage
+from oneflow.dialect.elementwise import conjugate
 from oneflow.dialect.ops.group_norm import expect_groups
 from oneflow.dialect.ops.matmul import expect_addend, scale_and_add, with_addend
 from oneflow.dialect.ops.reduce import accumulator_type
@@ -137,8 +139,8 @@ def _grad(ops: Builder, op: Call, dout: Value) -> dict[str, Any]:
     options = {"num_spatial_dims": op.in_.rank - 2, **shared_of(op)}
     bias = {k: options[k] for k in ("num_spatial_dims", "data_format")}
     return {
-        "in": lambda: ops.call("conv_data_grad", dout, op.weight, op.in_, **options)[0],
-        "weight": lambda: ops.call("conv_filter_grad", dout, op.in_, **options)[0],
+        "in": lambda: ops.call("conv_data_grad", dout, conjugate(ops, op.weight), op.in_, **options)[0],
+        "weight": lambda: ops.call("conv_filter_grad", dout, conjugate(ops, op.in_), **options)[0],
         "bias": lambda: ops.call("conv_bias_grad", dout, **bias)[0],
         "_add_to_output": dout,
     }
@@ -216,6 +218,7 @@ def _convolution(spatial: int) -> Operator:
         grad=_grad,
         compute=_compute,
         reference=_reference,
+        parts=bilinear,
     )
 
 
@@ -254,6 +257,7 @@ def _expect_gradient(op: Call, x: TensorDesc, name: str) -> tuple[Layout, Dim]:
 class ConvDataGrad:
     """The gradient of a convolution by its images, which have the shape of `x_like` (+ _add_to_output)."""
 
+    parts = bilinear
     shapes_of = ("x_like",)
 
     def types(op: Call) -> TensorDesc:
@@ -276,8 +280,10 @@ class ConvDataGrad:
     def grad(ops: Builder, op: Call, ddx: Value) -> dict[str, Any]:
         options = {"num_spatial_dims": op.num_spatial_dims, **shared_of(op)}
         return {
-            "dy": lambda: ops.call(f"conv{op.num_spatial_dims}d", ddx, op["filter"], **shared_of(op))[0],
-            "filter": lambda: ops.call("conv_filter_grad", op.dy, ddx, **options)[0],
+            "dy": lambda: ops.call(f"conv{op.num_spatial_dims}d", ddx, conjugate(ops, op["filter"]), **shared_of(op))[
+                0
+            ],
+            "filter": lambda: ops.call("conv_filter_grad", conjugate(ops, op.dy), ddx, **options)[0],
             "_add_to_output": ddx,
         }
 
@@ -309,6 +315,8 @@ class ConvDataGrad:
 class ConvFilterGrad:
     """The gradient of a convolution by its weight."""
 
+    parts = bilinear
+
     def types(op: Call) -> TensorDesc:
         layout, filters = _expect_gradient(op, op.x, "x")
         _, (channels,), _ = layout.split(op.x.shape)
@@ -327,8 +335,8 @@ class ConvFilterGrad:
     def grad(ops: Builder, op: Call, dw: Value) -> dict[str, Any]:
         options = {"num_spatial_dims": op.num_spatial_dims, **shared_of(op)}
         return {
-            "dy": lambda: ops.call(f"conv{op.num_spatial_dims}d", op.x, dw, **shared_of(op))[0],
-            "x": lambda: ops.call("conv_data_grad", op.dy, dw, op.x, **options)[0],
+            "dy": lambda: ops.call(f"conv{op.num_spatial_dims}d", conjugate(ops, op.x), dw, **shared_of(op))[0],
+            "x": lambda: ops.call("conv_data_grad", conjugate(ops, op.dy), dw, op.x, **options)[0],
         }
 
     def compute(op: Call) -> Stage:
@@ -367,6 +375,8 @@ class ConvFilterGrad:
 @operator("conv_bias_grad(dy, data_format: string, num_spatial_dims: int32 = 0) -> bias_diff")
 class ConvBiasGrad:
     """The gradient of a convolution by its bias: the sum of dy over all but the channels."""
+
+    parts = composed
 
     def types(op: Call) -> TensorDesc:
         expect_dtype(op, "dy", op.dy, dtypes.FLOATS)

@@ -13,7 +13,9 @@ import numpy as np
 from oneflow.dialect import compute as c
 from oneflow.dialect import dtypes
 from oneflow.dialect.builder import Builder, Value
+from oneflow.dialect.complex_parts import bilinear
 from oneflow.dialect.compute import Size, Stage
+from oneflow.dialect.elementwise import conjugate
 from oneflow.dialect.ops.conv import (
     SHARED_TEXT,
     by_group,
@@ -106,8 +108,10 @@ def _local(op: Call, shard: Shard) -> dict[str, Any]:
 def _grad(ops: Builder, op: Call, dout: Value) -> dict[str, Any]:
     spatial, shared = op.in_.rank - 2, shared_of(op)
     return {
-        "in": lambda: ops.call(f"conv{spatial}d", dout, op.weight, **shared)[0],
-        "weight": lambda: ops.call("conv_filter_grad", op.in_, dout, num_spatial_dims=spatial, **shared)[0],
+        "in": lambda: ops.call(f"conv{spatial}d", dout, conjugate(ops, op.weight), **shared)[0],
+        "weight": lambda: ops.call(
+            "conv_filter_grad", conjugate(ops, op.in_), dout, num_spatial_dims=spatial, **shared
+        )[0],
     }
 
 
@@ -156,6 +160,7 @@ def _transposed_convolution(spatial: int) -> Operator:
         grad=_grad,
         compute=_compute,
         reference=_reference,
+        parts=bilinear,
     )
 
 

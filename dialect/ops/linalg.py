@@ -13,7 +13,9 @@ from oneflow.dialect import compute as c
 from oneflow.dialect import dtypes
 from oneflow.dialect._scipy import scipy
 from oneflow.dialect.builder import Builder, Value
+from oneflow.dialect.complex_parts import PartsBuilder
 from oneflow.dialect.compute import Stage
+from oneflow.dialect.elementwise import conjugate
 from oneflow.dialect.numpy_kernel import numpy_kernel
 from oneflow.dialect.record import Call, no_grad, operator
 from oneflow.dialect.sbp import Factors
@@ -69,10 +71,18 @@ class Inv:
 
     def grad(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
         def dx() -> Value:
-            turned = _transposed(ops, op.y)
+            turned = _transposed(ops, conjugate(ops, op.y))
             return -_product(ops, turned, _product(ops, dy, turned))
 
         return {"x": dx}
+
+    def parts(ops: PartsBuilder, op: Call) -> Value:
+        """From the inverse of the real matrix [[a, -b], [b, a]], whose products are those of a + bi."""
+        (a, b), rank, size = ops.parts(op.x), op.x.rank, op.x.shape[-1]
+        rows = [ops.cat(row, axis=rank - 1) for row in ([a, -b], [b, a])]
+        inverse = ops.inv(ops.cat(rows, axis=rank - 2))
+        left = ops.narrow(inverse, dim=rank - 1, start=0, length=size)
+        return ops.pair(*(ops.narrow(left, dim=rank - 2, start=start, length=size) for start in (0, size)))
 
     def reference(x: Any) -> Any:
         return np.linalg.inv(x)

@@ -14,6 +14,7 @@ from oneflow.dialect import compute as c
 from oneflow.dialect import dtypes
 from oneflow.dialect import scalar as s
 from oneflow.dialect.builder import Builder, Value
+from oneflow.dialect.complex_parts import each_part
 from oneflow.dialect.compute import Size, Stage
 from oneflow.dialect.dtypes import DType
 from oneflow.dialect.record import Call, Operator, define
@@ -192,8 +193,8 @@ def _reference(mode: str) -> Any:
 def _grad_reference(mode: str) -> Any:
     def reference(dy: Any, *, padding: Any) -> Any:
         inside = [n - sum(pair) for n, pair in zip(dy.shape[2:], _pairs(padding), strict=True)]
-        dx: Any = np.zeros((*dy.shape[:2], *inside))
-        np.add.at(dx, (slice(None), slice(None), *_numpy_grid(mode, inside, padding)), dy.astype(np.float64))
+        dx: Any = np.zeros((*dy.shape[:2], *inside), np.complex128 if dy.dtype.kind == "c" else np.float64)
+        np.add.at(dx, (slice(None), slice(None), *_numpy_grid(mode, inside, padding)), dy.astype(dx.dtype))
         return dx.astype(dy.dtype)
 
     return reference
@@ -216,7 +217,7 @@ def _pad(kind: type[Edge], mode: str, spatial: int, doc: str) -> tuple[Operator,
 
     forward = define(
         f"{name}(x, padding: list_int64) -> y", depth=2, doc=doc, types=_types(kind, spatial),
-        sbp=_sbp, grad=grad, compute=_compute(kind), reference=_reference(mode),
+        sbp=_sbp, grad=grad, compute=_compute(kind), reference=_reference(mode), parts=each_part,
     )  # fmt: skip
     backward = define(
         f"{name}_grad(dy, padding: list_int64) -> dx", depth=2,
@@ -224,6 +225,7 @@ def _pad(kind: type[Edge], mode: str, spatial: int, doc: str) -> tuple[Operator,
              f"element.",
         types=_grad_types(kind, spatial), sbp=_sbp, grad=second,
         compute=_grad_compute(kind), reference=_grad_reference(mode),
+        parts=each_part,
     )  # fmt: skip
     return forward, backward
 

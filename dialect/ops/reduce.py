@@ -11,9 +11,10 @@ from oneflow.dialect import compute as c
 from oneflow.dialect import dtypes
 from oneflow.dialect import scalar as s
 from oneflow.dialect.builder import Builder, Value
-from oneflow.dialect.complex_parts import each_part
+from oneflow.dialect.complex_parts import PartsBuilder, each_part
 from oneflow.dialect.compute import Stage
 from oneflow.dialect.dtypes import DType
+from oneflow.dialect.elementwise import conjugate
 from oneflow.dialect.record import Absent, Call, Operator, Rule, define, no_grad, operator
 from oneflow.dialect.sbp import Factors, M, S, Sbp, SbpSignature
 from oneflow.dialect.scalar import Expr
@@ -192,9 +193,40 @@ def _extreme_grad(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
 
 
 def _prod_grad(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
-    return {
-        "input_tensor": lambda: broadcast_reduced(ops, op, dy) * ops.product_of_others(op.input_tensor, axis=op.axis)
-    }
+    def dx() -> Value:
+        slope = conjugate(ops, ops.product_of_others(op.input_tensor, axis=op.axis))
+        product: Value = broadcast_reduced(ops, op, dy) * slope
+        return product
+
+    return {"input_tensor": dx}
+
+
+def static_size(op: Call, axis: int) -> int:
+    """The size of the first operand along `axis`.
+
+    Raises:
+        OperatorError: the size is dynamic.
+    """
+    size = op.operands[0].shape[axis]
+    if not isinstance(size, int):
+        raise op.error(f"expected a static size along axis {axis} for complex numbers, got {op.operands[0].desc}")
+    return size
+
+
+def _product_of_parts(ops: PartsBuilder, op: Call) -> Value:
+    """The first half of the elements times the second half, until one element is left along each axis."""
+    x, axes = op.input_tensor, reduction_axes(op, op.input_tensor.rank)
+    for axis in axes:
+        size = static_size(op, axis)
+        while size > 1:
+            half = size // 2
+            first, second, rest = (
+                ops.narrow(x, dim=axis, start=start, length=length)
+                for start, length in ((0, half), (half, half), (2 * half, size % 2))
+            )
+            x, size = ops.cat([first * second, rest], axis=axis), size - half
+    product: Value = ops.reduce_sum(x, axis=axes, keepdims=op.keepdims)
+    return product if 0 not in (op.input_tensor.shape[i] for i in axes) else ops.ones_like(product)
 
 
 def _in_accumulator(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -222,6 +254,7 @@ reduction(
 reduction(
     "reduce_prod", "The product over `axis` (all axes if empty); f16 and bf16 are multiplied in f64.",
     init=lambda _: 1, combine=lambda a, b: a * b, reference=_product, grad=_prod_grad, in_f64=True,
+    parts=_product_of_parts,
 )  # fmt: skip
 reduction(
     "reduce_max", "The largest element along `axis` (all axes if empty); NaN if one is NaN.",

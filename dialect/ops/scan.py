@@ -11,11 +11,12 @@ from oneflow.dialect import compute as c
 from oneflow.dialect import dtypes
 from oneflow.dialect import scalar as s
 from oneflow.dialect.builder import Builder, Value
-from oneflow.dialect.complex_parts import each_part
+from oneflow.dialect.complex_parts import PartsBuilder, composed, each_part
 from oneflow.dialect.compute import Stage
 from oneflow.dialect.decomposition_gradient import decomposition_gradient
 from oneflow.dialect.dtypes import DType
-from oneflow.dialect.ops.reduce import accumulator_type, fold_axes, reduction_axes
+from oneflow.dialect.elementwise import conjugate
+from oneflow.dialect.ops.reduce import accumulator_type, fold_axes, reduction_axes, static_size
 from oneflow.dialect.ops.softmax import narrow, widen
 from oneflow.dialect.record import Call, operator
 from oneflow.dialect.sbp import Factors, repeated_factors
@@ -63,12 +64,24 @@ class CumProd:
 
     types = _types
 
+    def parts(ops: PartsBuilder, op: Call) -> Value:
+        """By doubling: from step to step each element is the product of twice as many (Hillis and Steele, 1986)."""
+        dim, count = op.normalize_axis(op.dim, op.x.rank), 1
+        product: Value = op.x
+        size = static_size(op, dim)
+        while count < size:
+            first, other = (ops.narrow(product, dim=dim, start=0, length=n) for n in (count, size - count))
+            later = ops.narrow(product, dim=dim, start=count, length=size - count)
+            product = ops.cat([first, later * other], axis=dim)
+            count *= 2
+        return product
+
     def sbp(op: Call) -> Factors:
         names = _whole_along_dim(op.x.rank, op.dim)
         return Factors(f"{names} -> {names}")
 
     def grad(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
-        return {"x": lambda: ops.cumprod_grad(dy, op.y, op.x, dim=op.dim)}
+        return {"x": lambda: ops.cumprod_grad(dy, conjugate(ops, op.y), conjugate(ops, op.x), dim=op.dim)}
 
     def compute(op: Call) -> Stage:
         dim = op.normalize_axis(op.dim, op.x.rank)
@@ -85,6 +98,7 @@ class CumProdGrad:
     The gradient divides by no element, so that elements may be zero.
     """
 
+    parts = composed
     shapes_of = ("output",)
 
     def types(op: Call) -> TensorDesc:
@@ -145,6 +159,8 @@ class ProductOfOthers:
     Zeros and infinities are counted, so that only finite elements other than zero are divided by. Products of 16-bit
     floats are computed in f64. The gradient is that of a product of prefixes and suffixes.
     """
+
+    parts = composed
 
     def types(op: Call) -> TensorDesc:
         expect_dtype(op, "x", op.x, dtypes.FLOATS)

@@ -16,7 +16,7 @@ from oneflow.dialect import compute as c
 from oneflow.dialect import dtypes
 from oneflow.dialect import scalar as s
 from oneflow.dialect.builder import Builder, Value
-from oneflow.dialect.complex_parts import each_part
+from oneflow.dialect.complex_parts import each_part, on_each
 from oneflow.dialect.compute import Stage
 from oneflow.dialect.decomposition_gradient import decomposition_gradient
 from oneflow.dialect.ops.indexing import (
@@ -213,17 +213,20 @@ def _reference(name: str, kind: Kind) -> Rule:
     return reference
 
 
-def _define(name: str, operand: str, kind: Kind, doc: str, grad: Rule, linear: tuple[str, ...]) -> None:
+def _define(
+    name: str, operand: str, kind: Kind, doc: str, grad: Rule, linear: tuple[str, ...], parts: Rule | None
+) -> None:
     define(
         f"{name}(input, index, {operand}, dim: int32 = 0) -> output", doc=doc, types=_types,
         sbp=_sbp(linear, kind is ADD), grad=grad, compute=_compute(kind), reference=_reference(name, kind), depth=2,
+        parts=parts,
     )  # fmt: skip
 
 
 for _name, _kind in KINDS.items():
     _define(
         f"dim_scatter_{_name}", "src", _kind, f"Each element of `input` at `index` along `dim` {_kind.doc}.",
-        _kind.grad, _kind.linear,
+        _kind.grad, _kind.linear, each_part if _name == "update" else None,
     )  # fmt: skip
 
 
@@ -246,7 +249,10 @@ for _name, _kind, _doc, _linear in (
     ("update", KINDS["update"], "Each element of `input` at `index` along `dim` is set to the number.", ()),
     ("mul", KINDS["mul"], "Each element of `input` at `index` along `dim` is multiplied by the number.", ("input",)),
 ):
-    _define(f"dim_scatter_{_name}_scalar", "src_scalar: float = 0.0", _kind, _doc, _scalar_gradient(_name), _linear)
+    _define(
+        f"dim_scatter_{_name}_scalar", "src_scalar: float = 0.0", _kind, _doc, _scalar_gradient(_name), _linear,
+        each_part if _name == "mul" else on_each(src_scalar=0.0),
+    )  # fmt: skip
 
 
 @operator("tensor_scatter_nd_add(params, updates, indices) -> out")

@@ -75,6 +75,10 @@ def _normal_cdf(x: Expr) -> Expr:
     return (s.erf(x * math.sqrt(0.5)) + 1.0) * 0.5
 
 
+def _sigmoids(x: np.ndarray) -> Any:
+    return 1 / (1 + np.exp(-x)) if x.dtype.kind == "c" else scipy.special.expit(x)
+
+
 def _sign(x: Expr) -> Expr:
     if x.dtype.kind == "uint":
         return s.minimum(x, 1)
@@ -99,12 +103,12 @@ def _abs_gradient(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
     return {"x": dx}
 
 
-unary("acos(x) -> y", "The arc cosine.", s.acos, np.arccos)
-unary("acosh(x) -> y", "The inverse hyperbolic cosine.", s.acosh, np.arccosh)
-unary("asin(x) -> y", "The arc sine.", s.asin, np.arcsin)
-unary("asinh(x) -> y", "The inverse hyperbolic sine.", s.asinh, np.arcsinh)
-unary("atan(x) -> y", "The arc tangent.", s.atan, np.arctan)
-unary("atanh(x) -> y", "The inverse hyperbolic tangent.", s.atanh, np.arctanh)
+unary("acos(x) -> y", "The arc cosine.", s.acos, np.arccos, parts=by_body)
+unary("acosh(x) -> y", "The inverse hyperbolic cosine.", s.acosh, np.arccosh, parts=by_body)
+unary("asin(x) -> y", "The arc sine.", s.asin, np.arcsin, parts=by_body)
+unary("asinh(x) -> y", "The inverse hyperbolic sine.", s.asinh, np.arcsinh, parts=by_body)
+unary("atan(x) -> y", "The arc tangent.", s.atan, np.arctan, parts=by_body)
+unary("atanh(x) -> y", "The inverse hyperbolic tangent.", s.atanh, np.arctanh, parts=by_body)
 unary("cos(x) -> y", "The cosine.", s.cos, np.cos, parts=by_body)
 unary("cosh(x) -> y", "The hyperbolic cosine.", s.cosh, np.cosh, parts=by_body)
 unary("sin(x) -> y", "The sine.", s.sin, np.sin, parts=by_body)
@@ -114,12 +118,12 @@ unary("tanh(x) -> y", "The hyperbolic tangent.", s.tanh, np.tanh, parts=by_body)
 unary("erf(x) -> y", "The error function.", s.erf, lambda x: scipy.special.erf(x))
 unary("erfc(x) -> y", "1 - erf(x), accurate for large x.", s.erfc, lambda x: scipy.special.erfc(x))
 unary("exp(x) -> y", "e to the power x.", s.exp, np.exp, parts=by_body)
-unary("exp2(x) -> y", "2 to the power x.", s.exp2, np.exp2)
-unary("expm1(x) -> y", "exp(x) - 1, accurate near 0.", s.expm1, np.expm1)
+unary("exp2(x) -> y", "2 to the power x.", s.exp2, np.exp2, parts=by_body)
+unary("expm1(x) -> y", "exp(x) - 1, accurate near 0.", s.expm1, np.expm1, parts=by_body)
 unary("log(x) -> y", "The natural logarithm.", s.log, np.log, parts=by_body)
-unary("log10(x) -> y", "The logarithm to base 10.", s.log10, np.log10)
-unary("log1p(x) -> y", "log(1 + x), accurate near 0.", s.log1p, np.log1p)
-unary("log2(x) -> y", "The logarithm to base 2.", s.log2, np.log2)
+unary("log10(x) -> y", "The logarithm to base 10.", s.log10, np.log10, parts=by_body)
+unary("log1p(x) -> y", "log(1 + x), accurate near 0.", s.log1p, np.log1p, parts=by_body)
+unary("log2(x) -> y", "The logarithm to base 2.", s.log2, np.log2, parts=by_body)
 unary("rsqrt(x) -> y", "1 / sqrt(x).", s.rsqrt, lambda x: 1 / np.sqrt(x), parts=by_body)
 unary("sqrt(x) -> y", "The square root.", s.sqrt, np.sqrt, parts=by_body)
 unary("reciprocal(x) -> y", "1 / x.", lambda x: 1.0 / x, lambda x: 1 / x, parts=by_body)
@@ -190,8 +194,10 @@ unary(
     lambda x: _elu(x, SELU_ALPHA) * SELU_SCALE,
     lambda x: SELU_SCALE * np.where(x > 0, x, SELU_ALPHA * np.expm1(x)),
 )  # fmt: skip
-unary("sigmoid(x) -> y", "1 / (1 + exp(-x)).", s.sigmoid, lambda x: scipy.special.expit(x))
-unary("silu(in) -> out", "x * sigmoid(x).", lambda x: x * s.sigmoid(x), lambda x: x * scipy.special.expit(x))
+unary("sigmoid(x) -> y", "1 / (1 + exp(-x)).", s.sigmoid, _sigmoids, parts=by_body)
+unary(
+    "silu(in) -> out", "x * sigmoid(x).", lambda x: x * s.sigmoid(x), lambda x: x * _sigmoids(x), parts=by_body,
+)  # fmt: skip
 unary(
     "quick_gelu(x) -> y", "x * sigmoid(1.702 * x), an approximation of gelu.",
     lambda x: x * s.sigmoid(x * 1.702), lambda x: x * scipy.special.expit(1.702 * x),

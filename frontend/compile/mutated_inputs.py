@@ -60,7 +60,7 @@ def current_array(argument: Any, array: Data) -> Data:
     """The array of an argument at the time of the run: another thread may have updated the tensor of which the
     argument is a view.
     """
-    return argument.storage if isinstance(argument, EagerTensor) and argument.is_view else array
+    return argument.storage if isinstance(argument, EagerTensor) and argument.is_view() else array
 
 
 def write_back(argument: Any, array: Data, result: Data, writer: str) -> None:

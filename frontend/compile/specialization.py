@@ -163,7 +163,7 @@ class Specialization:
         if classes and set(classes) <= {self.executable.array, EagerTensor} and self.executable.is_remote:
             return self._guarded_call(leaves, defaults, name, record)
         if not self.executable.is_remote and set(classes) <= {np.ndarray, EagerTensor}:
-            has_extras = any(isinstance(x, EagerTensor) and (x.requires_grad or x.is_view) for x in arrays)
+            has_extras = any(isinstance(x, EagerTensor) and (x.requires_grad or x.is_view()) for x in arrays)
             if self._host_call is None or has_extras or len(arrays) < len(leaves) or defaults:
                 return self._guarded_call(leaves, defaults, name, record)
             if EagerTensor in classes:
@@ -265,7 +265,7 @@ class Specialization:
         if effects.mutated_arguments:
             mutated_inputs.check(self.traced, arguments, arrays, name)
         captured = self._captured
-        views = {n: x for n, x in enumerate(arguments) if isinstance(x, EagerTensor) and x.is_view}
+        views = {n: x for n, x in enumerate(arguments) if isinstance(x, EagerTensor) and x.is_view()}
         results = self._run(captured.with_arguments(arrays, captured.arrays()), arrays, views, name)
         count = len(results) - len(effects.mutated_arguments)
         for number, result in zip(effects.mutated_numbers, results[count:], strict=True):

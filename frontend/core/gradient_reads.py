@@ -11,6 +11,9 @@ from oneflow.dialect.record import REGISTRY, Absent, Call, distribute, flatten
 from oneflow.dialect.reverse import placed
 from oneflow.dialect.tensor_desc import TensorDesc
 
+#: The trait of a function of users that keeps no tensor for its gradient.
+SAVES_NOTHING = "saves_nothing"
+
 
 class Probe(Builder):
     """A builder that infers the types of results and notes which values are operands."""
@@ -62,10 +65,10 @@ _reading: dict[tuple[str, tuple[bool, ...]], bool] = {}
 
 def gradient_reads_any(op: Call, is_constant: tuple[bool, ...]) -> bool:
     """Whether the gradient of a call may read elements of results, or of operands of which `is_constant` is False;
-    True for operators of users.
+    True for operators of users, unless these state that they save nothing.
     """
     if REGISTRY.find(op.record.name) is not op.record:
-        return True
+        return SAVES_NOTHING not in op.record.traits
     key = (op.record.name, is_constant)
     if key not in _reading:
         constants = [v for v, constant in zip(op.operands, is_constant, strict=True) if constant]

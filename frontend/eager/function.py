@@ -34,6 +34,7 @@ from oneflow.frontend.core.arrays import device_name
 from oneflow.frontend.core.devices import Device, device, move
 from oneflow.frontend.core.dispatch import current_builder
 from oneflow.frontend.core.errors import fail, refuse
+from oneflow.frontend.core.gradient_reads import SAVES_NOTHING
 from oneflow.frontend.core.promotion import accepts_gradient
 from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.eager.saved_tensors import Packed, linked, resolved
@@ -102,6 +103,11 @@ class Context:
             yield
         finally:
             self._results = ()
+
+    @property
+    def saves_tensors(self) -> bool:
+        """Whether `forward` has saved tensors, which the first backward pass frees."""
+        return bool(self._saved)
 
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
@@ -263,7 +269,8 @@ class Function:
             }
 
         missing = no_sbp("is Python"), no_reference("is Python")
-        return Operator(SIGNATURE, cls.__doc__ or "", lambda op: (), missing[0], grad, missing[1])
+        traits = frozenset(() if ctx.saves_tensors else (SAVES_NOTHING,))
+        return Operator(SIGNATURE, cls.__doc__ or "", lambda op: (), missing[0], grad, missing[1], traits=traits)
 
 
 def _results(returned: Any) -> tuple[Any, ...]:

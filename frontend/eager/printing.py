@@ -62,8 +62,10 @@ def set_printoptions(
     _options[0] = replace(base, sci_mode=sci_mode, **{k: v for k, v in options.items() if v is not None})
 
 
-def to_text(array: np.ndarray, suffixes: Sequence[str], prefix: str = "tensor(") -> str:
-    """An array as text: its elements, then the suffixes, broken into lines."""
+def to_text(array: np.ndarray | None, suffixes: Sequence[str], prefix: str = "tensor(") -> str:
+    """An array as text: its elements, then the suffixes, broken into lines; dots for an array that is not known."""
+    if array is None:
+        return _with_suffixes(f"{prefix}[...]", suffixes, len(prefix))
     if not array.size:
         sizes = [f"size={array.shape}"] if array.ndim != 1 else []
         return _with_suffixes(f"{prefix}[]", [*sizes, *suffixes], len(prefix))

@@ -88,7 +88,7 @@ class Region:
 
 def region_of(tensor: EagerTensor) -> Region:
     """The region of a tensor; for a view within the memory of its root."""
-    if not tensor.is_view:
+    if not tensor.is_view():
         return region_in(tensor.handle.handle)
     first, shape, steps = tensor.view_meta.strided_layout()
     place, begin = memory_of(tensor.view_meta.root.handle.handle)

@@ -59,7 +59,7 @@ class Eager(EagerBuilder, dispatching.TensorBuilder):
         new, old = self.read(value), tensor.variable
         if old.leaf is not None and old.node is None and MODE.recording:
             raise refuse(f"{writer} would update a leaf that requires grad; do that within flow.no_grad()")
-        if tensor.is_view:
+        if tensor.is_view():
             tensor.view_meta.write(self, old, new, writer)
             return
         if old.node is not None and not MODE.recording:
@@ -82,7 +82,7 @@ class Eager(EagerBuilder, dispatching.TensorBuilder):
     def is_copy(self, reshaped: Tensor) -> bool:
         """Whether a reshape of a tensor copies its elements."""
         assert isinstance(reshaped, EagerTensor)
-        return not reshaped.is_view
+        return not reshaped.is_view()
 
     def is_contiguous(self, tensor: Tensor) -> bool:
         """Whether the elements of a tensor are contiguous in memory."""
@@ -92,7 +92,7 @@ class Eager(EagerBuilder, dispatching.TensorBuilder):
     def memory_root(self, tensor: Tensor) -> tuple[Tensor, int]:
         """The root of a view and the offset of the view; the tensor itself and 0 for a tensor that is no view."""
         assert isinstance(tensor, EagerTensor)
-        return (tensor.view_meta.root, tensor.view_meta.strided_layout()[0]) if tensor.is_view else (tensor, 0)
+        return (tensor.view_meta.root, tensor.view_meta.strided_layout()[0]) if tensor.is_view() else (tensor, 0)
 
     def number(self, get: Callable[[], float], dtype: DType) -> EagerTensor:
         """A tensor of the number."""
@@ -192,7 +192,6 @@ class EagerTensor(Tensor):
             self.handle = current = current.refreshed()
         return current
 
-    @property
     def is_view(self) -> bool:
         """Whether the tensor is a view of another one, so that updates of either change both."""
         return self.view_meta is not None
@@ -308,7 +307,7 @@ class EagerTensor(Tensor):
     def overwrite(self, array: Data, writer: str) -> None:
         """Sets values that a program has computed for the tensor, in its memory or in other memory."""
         old = self.handle if self.view_meta is None else self.variable
-        if self.is_view:
+        if self.is_view():
             with no_grad():
                 self.view_meta.write(BUILDER, old, BUILDER.wrap(array), writer)
         elif array is old.handle:
@@ -401,15 +400,17 @@ class EagerTensor(Tensor):
         return copied.requires_grad_() if self.handle.leaf is not None else copied
 
     def __repr__(self) -> str:
-        if is_on_ranks(self.handle.handle):  # values on other ranks need a collective
-            return f"tensor({self.handle.handle})"
-        suffixes = [] if self.device == "cpu" else [f"device='{self.device}'"]
+        array = self.variable.handle
+        if is_on_ranks(array):
+            suffixes = [f"placement={array.placement}", f"sbp={array.nd}"]
+        else:
+            suffixes = [] if self.device == "cpu" else [f"device='{self.device}'"]
         suffixes.append(f"dtype={self.dtype!r}")
         if self.handle.node is not None:
             suffixes.append(f"grad_fn=<{self.handle.node.record.name}Backward>")
         elif self.handle.leaf is not None:
             suffixes.append("requires_grad=True")
-        return printing.to_text(to_array(self.variable.handle), suffixes)
+        return printing.to_text(array.local_values() if is_on_ranks(array) else to_array(array), suffixes)
 
 
 def wrapped(array: Any) -> EagerTensor:

@@ -235,7 +235,7 @@ def exposed_memory(tensor: Any) -> Any:
     if not isinstance(data, np.ndarray):
         return data
     array = data
-    if tensor.is_view and isinstance(tensor.view_meta.root.variable.handle, np.ndarray):
+    if tensor.is_view() and isinstance(tensor.view_meta.root.variable.handle, np.ndarray):
         part = tensor.view_meta.view_fn(tensor.view_meta.root.variable.handle)
         array = data if has_overlap(part) else part
     memory = tensor.handle.shared_memory() if array is data else tensor.view_meta.memory
@@ -247,7 +247,7 @@ def detached(tensor: Any) -> ViewMeta | None:
     """The `ViewMeta` of `detach()`: the same part of the root, through which no gradient flows; None for a tensor
     that is no view.
     """
-    return view_of(tensor, lambda a: a, dense=True, recorded=False) if tensor.is_view else None
+    return view_of(tensor, lambda a: a, dense=True, recorded=False) if tensor.is_view() else None
 
 
 def _as_strided(a: np.ndarray, shape: Sequence[int], strides: Sequence[int]) -> np.ndarray:

@@ -422,9 +422,9 @@ def addcmul(x: Any, tensor1: Any, tensor2: Any, *, value: float = 1) -> Tensor:
 
 @accumulated
 def addcdiv(x: Any, tensor1: Any, tensor2: Any, *, value: float = 1) -> Tensor:
-    """x + value * tensor1 / tensor2; floats."""
+    """x + value * tensor1 / tensor2; floats or complex numbers."""
     operands = [as_tensor(v) for v in (x, tensor1, tensor2)]
-    if not any(v.dtype.is_float for v in operands):
+    if not any(v.dtype.is_inexact for v in operands):
         raise fail(f"expected floating-point elements for addcdiv, got {operands[0].desc}; write x.float()")
     return add(x, mul(div(tensor1, tensor2), value))
 

@@ -56,9 +56,11 @@ def dot(input: Any, other: Any) -> Tensor:
     return matmul(a, b)
 
 
-def addmm(input: Any, mat1: Any, mat2: Any, alpha: float = 1, beta: float = 1) -> Tensor:
+def addmm(input: Any, mat1: Any, mat2: Any, alpha: complex = 1, beta: complex = 1) -> Tensor:
     """beta * input + alpha * mat1 @ mat2; input broadcasts to the product, and is not read where beta is 0."""
     added, a, b = as_common(input, mat1, mat2)
+    if isinstance(alpha, complex):
+        a, alpha = mul(a, alpha), 1
     product: Tensor = dispatch("matmul", a, b, alpha=alpha)
     return product if beta == 0 else add(product, added if beta == 1 else mul(added, beta))
 

@@ -190,12 +190,13 @@ def mean(x: Any, dim: Dims = None, keepdim: bool = False) -> Tensor:
 def var(
     x: Any, dim: Dims = None, unbiased: bool = True, keepdim: bool = False, *, correction: int | None = None
 ) -> Tensor:
-    """The variance along `dim`, divided by n - `correction`, by default n - 1, or n where not `unbiased`; floats,
-    computed in f64 in two passes. A bool in the place of `dim` is `unbiased`.
+    """The variance along `dim`, divided by n - `correction`, by default n - 1, or n where not `unbiased`; floats or
+    complex numbers, computed in f64 in two passes. A bool in the place of `dim` is `unbiased`.
     """
     dim, unbiased = (None, dim) if isinstance(dim, bool) else (dim, unbiased)
     dropped = int(unbiased) if correction is None else correction
-    return cast(_variance(_floats(x, "var"), dim, dropped, keepdim), as_tensor(x).dtype)
+    x = as_tensor(x)
+    return cast(_variance(x, "var", dim, dropped, keepdim), x.dtype.part)
 
 
 def std(
@@ -204,12 +205,18 @@ def std(
     """The square root of `var`; the gradient is 0 where that is 0."""
     dim, unbiased = (None, dim) if isinstance(dim, bool) else (dim, unbiased)
     dropped = int(unbiased) if correction is None else correction
-    return cast(_root(_variance(_floats(x, "std"), dim, dropped, keepdim)), as_tensor(x).dtype)
+    x = as_tensor(x)
+    return cast(_root(_variance(x, "std", dim, dropped, keepdim)), x.dtype.part)
 
 
-def _variance(x: Tensor, dim: Dims, dropped: int, keepdim: bool) -> Tensor:
-    """The variance in f64, in which the squares of f32 are in range: the deviation is in range where that of x is."""
-    wide = cast(x, dtypes.float64)
+def _variance(x: Tensor, name: str, dim: Dims, dropped: int, keepdim: bool) -> Tensor:
+    """The variance in f64, in which the squares of f32 are in range: the deviation is in range where that of x is.
+    That of complex numbers is the sum of those of the parts.
+    """
+    if x.dtype.is_complex:
+        parts = (dispatch(part, x) for part in ("real", "imag"))
+        return e.add(*(_variance(part, name, dim, dropped, keepdim) for part in parts))
+    wide = cast(_floats(x, name), dtypes.float64)
     deviation = e.sub(wide, _average(wide, dim, True))
     return _average(e.square(deviation), dim, keepdim, dropped)
 

@@ -66,7 +66,7 @@ def _strides(x: Tensor) -> tuple[Any, ...]:
 
 def storage_offset(self: EagerTensor) -> int:
     """The position of the first element in the memory of the root of the view."""
-    return int(self.view_meta.strided_layout()[0]) if self.is_view else 0
+    return int(self.view_meta.strided_layout()[0]) if self.is_view() else 0
 
 
 def data_ptr(self: EagerTensor) -> int:

@@ -148,7 +148,7 @@ def setitem(self: Tensor, key: Any, value: Any) -> None:
         if not (MODE.recording and (self.requires_grad or value.requires_grad)):
             if type(self.storage) is np.ndarray:
                 return _write_on_host(self, key, value.array)
-            write = out_of_place if self.is_view else _in_operand_memory
+            write = out_of_place if self.is_view() else _in_operand_memory
     _assign(self, assigned(self, key, value, write), "__setitem__")
 
 
@@ -181,14 +181,14 @@ def _prepared_index(x: EagerTensor, key: Any, value: Tensor) -> Any:
 
 def _write_on_host(x: EagerTensor, key: Any, value: np.ndarray) -> None:
     """Writes into memory on the host."""
-    target = x.view_meta.root_elements("__setitem__") if x.is_view else x.array
+    target = x.view_meta.root_elements("__setitem__") if x.is_view() else x.array
     try:
         first, rest = integers_first(key)
         # NumPy accepts no array of a dimension for one element.
         target[first][rest] = value.reshape(()) if value.size == 1 else value
     except (IndexError, ValueError, TypeError) as error:
         raise type(error)(f"{user_location()}: x[..] = ..: {error}") from None
-    memory = x.view_meta.memory if x.is_view else x.variable.shared_memory()
+    memory = x.view_meta.memory if x.is_view() else x.variable.shared_memory()
     memory.write("__setitem__")
 
 

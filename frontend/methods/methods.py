@@ -171,6 +171,13 @@ def is_contiguous(self: Tensor) -> bool:
     return current_builder().is_contiguous(self)
 
 
+def is_view(self: Tensor) -> bool:
+    """Whether the tensor shares the memory of another tensor, so that an update of either changes both; in a traced
+    function whether it would in eager mode.
+    """
+    return current_builder().memory_root(self)[0] is not self
+
+
 def positive(self: Tensor) -> Tensor:
     """The tensor itself."""
     return self
@@ -255,8 +262,8 @@ def attach(target: type[Tensor]) -> None:
         "__array_ufunc__": array_ufunc, "__pos__": positive, "permute": permute, "reshape": reshape,
         "transpose": transpose, "to": to, "cast": to, "device": property(device_of), "cuda": cuda,
         "cpu": cpu, "contiguous": contiguous, "contiguous_": contiguous_, "detach": detach,
-        "is_contiguous": is_contiguous, "T": property(reversed_dims), "data": property(data), "where": where,
-        "gather": F.gather, "index_select": F.index_select, "backward": backward,
+        "is_contiguous": is_contiguous, "is_view": is_view, "T": property(reversed_dims), "data": property(data),
+        "where": where, "gather": F.gather, "index_select": F.index_select, "backward": backward,
         "register_hook": register_hook, "unfold": unfold_dimension,
     }  # fmt: skip
     for name, member in special.items():

@@ -59,7 +59,7 @@ class _Windows(Module):
         return f"{self.in_channels}, {self.out_channels}, {options}"
 
 
-class _Convolution(_Windows):
+class Convolution(_Windows):
     """A convolution over `spatial` dimensions; see `flow.nn.functional.conv2d`.
 
     `padding_mode` is "zeros", or "reflect", "replicate" or "circular" as in `flow.nn.functional.pad`.
@@ -85,10 +85,14 @@ class _Convolution(_Windows):
 
     def forward(self, x: Any) -> Any:
         """The convolution of images `(batch, channels, ..)`."""
+        return self.convolve(x, self.weight)
+
+    def convolve(self, x: Any, weight: Any) -> Any:
+        """The convolution of images by a weight."""
         padding = self.padding
         if self.padding_mode != "zeros":
             x, padding = F.pad(x, self._border(), self.padding_mode), 0
-        return type(self).function(x, self.weight, self.bias, self.stride, padding, self.dilation, self.groups)
+        return type(self).function(x, weight, self.bias, self.stride, padding, self.dilation, self.groups)
 
     def _border(self) -> list[int]:
         """The `padding` before and after each dimension, the last dimension first."""
@@ -150,19 +154,19 @@ class _ConvTranspose(_Windows):
         return more
 
 
-class Conv1d(_Convolution):
+class Conv1d(Convolution):
     """A convolution over one dimension."""
 
     spatial, function = 1, staticmethod(F.conv1d)
 
 
-class Conv2d(_Convolution):
+class Conv2d(Convolution):
     """A convolution over two dimensions."""
 
     spatial, function = 2, staticmethod(F.conv2d)
 
 
-class Conv3d(_Convolution):
+class Conv3d(Convolution):
     """A convolution over three dimensions."""
 
     spatial, function = 3, staticmethod(F.conv3d)

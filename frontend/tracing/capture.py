@@ -197,7 +197,7 @@ class Captures:
         state = self.state(tensor)
         if value.desc != tensor.desc:
             raise fail(f"{writer} gives {value.desc}, which does not fit into {tensor.desc}")
-        if tensor.is_view:
+        if tensor.is_view():
             _check_view(tensor, writer)
         if MODE.recording:
             state.write(value)
@@ -250,7 +250,7 @@ class Captures:
 
 def _is_part_of_leaf(tensor: EagerTensor) -> bool:
     """Whether a tensor is a view through which gradients flow to a leaf."""
-    return tensor.is_view and tensor.view_meta.recorded and tensor.view_meta.root.variable.leaf is not None
+    return tensor.is_view() and tensor.view_meta.recorded and tensor.view_meta.root.variable.leaf is not None
 
 
 def _check_view(tensor: EagerTensor, writer: str) -> None:

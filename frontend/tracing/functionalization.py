@@ -172,7 +172,7 @@ class Functionalization:
         if isinstance(tensor, EagerTensor):
             layout: np.ndarray = (
                 tensor.view_meta.layout_array()
-                if tensor.is_view
+                if tensor.is_view()
                 else uninitialized(tensor.handle.handle.shape, tensor.dtype)
             )
             return layout

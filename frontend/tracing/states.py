@@ -39,7 +39,7 @@ def key_of(tensor: EagerTensor) -> Key:
     `no_grad`; gradients connect no other tensors that share memory.
     """
     held: Any = tensor.current if isinstance(tensor, GradientOf) else tensor
-    return Key(region_of(tensor), id(held.view_meta.root if held.is_view and held.view_meta.recorded else held))
+    return Key(region_of(tensor), id(held.view_meta.root if held.is_view() and held.view_meta.recorded else held))
 
 
 def with_gradient_of(old: Tensor, value: Tensor) -> Tensor:
@@ -135,7 +135,7 @@ def changed_states(states: Iterable[MemoryState]) -> list[MemoryState]:
     """The states that get another value, without those whose elements are all part of other changed states."""
     changed = [s for s in states if s.last_update and s.current.handle != s.input.handle]
     kept: set[MemoryState] = set()
-    for state in sorted(changed, key=lambda s: (-s.region.size, s.tensor.is_view)):
+    for state in sorted(changed, key=lambda s: (-s.region.size, s.tensor.is_view())):
         if not any(s in kept and s.region.covers(state.region) for s in state.overlapping):
             kept.add(state)
     return [s for s in changed if s in kept]

@@ -21,7 +21,6 @@ MODULES = {
 
 #: Reasons, and the names that each reason applies to, with * for any text. "Not yet" means that a name can be added.
 REFUSED = {
-    "Not yet: quantization.": "oneflow.nn.Qat*",
     "Results of `as_strided` are copies.": "oneflow.Tensor.as_strided_",
 }  # fmt: skip
 

@@ -16,17 +16,20 @@ from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType, SimpleNamespace, UnionType
 from typing import Any, Tuple, Union, get_args, get_origin  # noqa: UP035
+from unittest import mock
 
 import oneflow
-
-#: The nodes and the devices of each that the tests run on.
-NODES, DEVICES = 1, 1
+from oneflow.runtime.global_array import Placement
 
 
-def install(checkout: Path, repeats: int, graphs: bool) -> None:
-    """Makes the modules importable: tests run on the CPU, with at most `repeats` random inputs each."""
-    os.environ.update(ONEFLOW_TEST_CPU_ONLY="1", ONEFLOW_CI="0")
-    _add("unittest", _unittest())
+def install(checkout: Path, repeats: int, graphs: bool, ranks: int = 1, has_cuda: bool = False) -> None:
+    """Makes the modules importable: tests run on one node of `ranks` ranks, with at most `repeats` random inputs
+    each, on the CPU alone unless `has_cuda`.
+    """
+    os.environ.update({"ONEFLOW_CI": "0"} if has_cuda else {"ONEFLOW_CI": "0", "ONEFLOW_TEST_CPU_ONLY": "1"})
+    if ranks > 1:
+        _simulate(ranks)
+    _add("unittest", _unittest(ranks))
     _add("_oneflow_internal", _internal())
     for folder in ("test_utils", "support"):
         _add(folder, {"__path__": [str(checkout / "python/oneflow" / folder)]})
@@ -66,22 +69,28 @@ def _older(annotation: Any) -> Any:
     return Tuple[arguments] if get_origin(annotation) is tuple else annotation  # noqa: UP006
 
 
-def _skip_unless(nodes: int, devices: int) -> Callable[[], Any]:
-    here = (nodes, devices) == (NODES, DEVICES)
+def _simulate(ranks: int) -> None:
+    """Tells tests that the job has `ranks` ranks, of which this process, the first rank, simulates all."""
+    _add("env", {**vars(oneflow.env), "get_world_size": lambda: ranks})
+    mock.patch.object(Placement, "all", lambda type="cpu": Placement(type, range(ranks))).start()
+
+
+def _skip_unless(nodes: int, devices: int, ranks: int) -> Callable[[], Any]:
+    here = (nodes, devices) == (1, ranks)
     return lambda: (lambda f: f) if here else unittest.skip(f"for {nodes} nodes of {devices} devices")
 
 
-def _unittest() -> dict[str, Any]:
-    """The names of `oneflow.unittest`."""
+def _unittest(ranks: int) -> dict[str, Any]:
+    """The names of `oneflow.unittest` on one node of `ranks` ranks."""
     environment = {
         "eager_execution_enabled": lambda: True,
         "typing_check_enabled": lambda: False,
-        "device_num": lambda: DEVICES,
-        "node_size": lambda: NODES,
-        "world_size": lambda: NODES * DEVICES,
+        "device_num": lambda: ranks,
+        "node_size": lambda: 1,
+        "world_size": lambda: ranks,
     }
     return {
-        **{f"skip_unless_{n}n{d}d": _skip_unless(n, d) for n in (1, 2) for d in (1, 2, 4)},
+        **{f"skip_unless_{n}n{d}d": _skip_unless(n, d, ranks) for n in (1, 2) for d in (1, 2, 4)},
         "env": type("env", (), {name: staticmethod(f) for name, f in environment.items()}),
         "TestCase": unittest.TestCase,
         "MLIRTestCase": unittest.TestCase,

@@ -6,9 +6,10 @@ CHECKOUT is a folder with OneFlow's `python/`. The tests import OneFlow's harnes
 (`oneflow.test_utils`), which compares results and gradients with PyTorch; `oneflow_harness.py` provides the other
 modules. Each test module runs in a separate process on the CPU; each test has a time limit. The harness repeats tests
 on other random inputs; `--repeats` is the largest number of repeats. `--graphs` also compares with `nn.Graph`, as
-OneFlow does, which compiles a program for each call. The table has a row for each module: the numbers of tests that
-passed, failed and were skipped by OneFlow's marks; the reasons of failures follow, the most frequent first. The
-script needs the extra `torch`.
+OneFlow does, which compiles a program for each call. With `--ranks N`, the process simulates the ranks of one node.
+With `--host-cuda N`, tests of CUDA run too, on N devices made of host memory. The table has a row for each module:
+the numbers of tests that passed, failed and were skipped by OneFlow's marks; the reasons of failures follow, the most
+frequent first. The script needs the extra `torch`.
 """
 
 from __future__ import annotations
@@ -31,10 +32,12 @@ from typing import Any
 
 import oneflow_harness
 
+from oneflow.testing.host_cuda import host_cuda
+
 #: Folders of test modules, from `python/oneflow/test`.
 FOLDERS = ("modules", "tensor", "dataloader", "exceptions", "graph", "misc")
-#: The seconds that one test and that one module may take.
-TEST_LIMIT, MODULE_LIMIT = 40, 400
+#: The seconds that one test may take by default, and how many times longer its module may take.
+TEST_LIMIT, MODULE_FACTOR = 40, 10
 _PLACE = re.compile(r"^\S+:\d+: ")
 _NUMBERS = re.compile(r"-?\d+(\.\d+)?(e-?\d+)?")
 
@@ -133,10 +136,10 @@ def _tests(suite: unittest.TestSuite) -> Iterator[unittest.TestCase]:
 
 
 def _timed_out(*_: Any) -> None:
-    raise TimeoutError(f"more than {TEST_LIMIT} s")
+    raise TimeoutError("more than the limit of seconds")
 
 
-def run_module(path: Path, send: Any) -> None:
+def run_module(path: Path, send: Any, seconds: int) -> None:
     """Runs the tests of a file in this process."""
     sys.path.insert(0, str(path.parent))
     spec = importlib.util.spec_from_file_location(path.stem, path)
@@ -145,31 +148,32 @@ def run_module(path: Path, send: Any) -> None:
     spec.loader.exec_module(module)
     signal.signal(signal.SIGALRM, _timed_out)
     for test in _tests(unittest.defaultTestLoader.loadTestsFromModule(module)):
-        signal.alarm(TEST_LIMIT)
+        signal.alarm(seconds)
         test(_Result(send))
         signal.alarm(0)
 
 
-def _child(connection: Any, path: Path) -> None:
+def _child(connection: Any, path: Path, devices: int, seconds: int) -> None:
     for stream in (1, 2):
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
     try:
-        run_module(path, connection.send)
+        with host_cuda(devices=devices) if devices else contextlib.nullcontext():
+            run_module(path, connection.send, seconds)
     except BaseException as error:
         connection.send(Outcome("", "not imported", _one_line(error)))
     os._exit(0)
 
 
-def try_module(path: Path, name: str) -> Row:
-    """The outcomes of a module, which runs in a separate process."""
+def try_module(path: Path, name: str, devices: int, seconds: int) -> Row:
+    """The outcomes of a module, which runs in a separate process, with CUDA devices simulated in host memory."""
     context = multiprocessing.get_context("fork")
     receiving, sending = context.Pipe(duplex=False)
-    process = context.Process(target=_child, args=(sending, path))
+    process = context.Process(target=_child, args=(sending, path, devices, seconds))
     process.start()
     sending.close()
     row, running, ended = Row(name), "", ""
     with contextlib.suppress(EOFError):
-        while receiving.poll(MODULE_LIMIT):
+        while receiving.poll(seconds * MODULE_FACTOR):
             outcome = receiving.recv()
             if outcome.kind == "started":
                 running = outcome.test
@@ -178,7 +182,7 @@ def try_module(path: Path, name: str) -> Row:
             else:
                 row.outcomes.append(outcome)
                 running = ""
-        ended = f"more than {MODULE_LIMIT} s"
+        ended = f"more than {seconds * MODULE_FACTOR} s"
     process.kill() if ended else None
     process.join()
     if running:
@@ -214,14 +218,18 @@ def main() -> None:
     parser.add_argument("--part", default="1/1", help="K/N runs every Nth module, from the Kth")
     parser.add_argument("--repeats", type=int, default=1, help="the most random inputs of a test")
     parser.add_argument("--graphs", action="store_true", help="also compare with nn.Graph")
+    parser.add_argument("--ranks", type=int, default=1, help="the ranks that the process simulates")
+    parser.add_argument("--host-cuda", type=int, default=0, help="the number of CUDA devices made of host memory")
+    parser.add_argument("--seconds", type=int, default=TEST_LIMIT, help="the limit of one test")
     parser.add_argument("--report", type=Path, help="the file to write to; standard output without it")
     args = parser.parse_args()
-    oneflow_harness.install(args.checkout, repeats=args.repeats, graphs=args.graphs)
+    oneflow_harness.install(args.checkout, args.repeats, args.graphs, args.ranks, has_cuda=args.host_cuda > 0)
     root = args.checkout / "python/oneflow/test"
     part, parts = map(int, args.part.split("/"))
     rows = []
     for path in test_modules(args.checkout, args.only)[part - 1 :: parts]:
-        rows.append(try_module(path, path.relative_to(root).with_suffix("").as_posix()))
+        name = path.relative_to(root).with_suffix("").as_posix()
+        rows.append(try_module(path, name, args.host_cuda, args.seconds))
         sys.stderr.write(f"{rows[-1]}\n")
     text = "\n".join(report(rows)) + "\n"
     if args.report:

@@ -134,6 +134,20 @@ def test_global_tensors_with_numbers_and_replicated_tensors() -> None:
     np.testing.assert_array_equal(global_x[1:, 0].numpy(), x[1:, 0] + 1)
 
 
+def test_global_tensors_are_printed_as_oneflow_prints_them() -> None:
+    pair = flow.placement("cpu", [0, 1])
+    x = flow.tensor([0.0, 1.0]).to_global(pair, flow.sbp.split(0))
+    suffixes = 'placement=oneflow.placement(type="cpu", ranks=[0, 1]), sbp=({},), dtype=oneflow.float32)'
+    split = suffixes.format("oneflow.sbp.split(dim=0)")
+    assert " ".join(str(x).split()) == f"tensor([0., 1.], {split}"
+    x.handle.handle.pieces.pop(1)  # as in a process of one rank
+    assert " ".join(str(x).split()) == f"tensor([...], {split}"
+    whole = flow.tensor([0.0, 1.0]).to_global(pair, flow.sbp.broadcast())
+    whole.handle.handle.pieces.pop(0)
+    assert " ".join(str(whole).split()) == f"tensor([0., 1.], {suffixes.format('oneflow.sbp.broadcast')}"
+    assert repr(flow.sbp.partial_sum) == "oneflow.sbp.partial_sum"
+
+
 def test_updated_tensors_keep_their_placement() -> None:
     pair = flow.placement("cpu", [0, 1])
     w = flow.tensor(np.arange(6.0)).to_global(pair, S(0))

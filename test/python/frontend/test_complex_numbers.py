@@ -156,7 +156,7 @@ def test_printing(values, text):
 
 def test_undefined_complex_functions_are_refused():
     z = flow.tensor(Z)
-    for call in (lambda: z < z, lambda: flow.relu(z), lambda: z.max(), lambda: z.std()):
+    for call in (lambda: z < z, lambda: flow.relu(z), lambda: z.max(), lambda: flow.erf(z)):
         with pytest.raises((flow.OneFlowError, RuntimeError), match=r"complex|floating"):
             call()
 

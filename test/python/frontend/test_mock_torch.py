@@ -155,6 +155,9 @@ def test_enable_and_disable_mock_torch():
                 else:
                     raise AssertionError(missing)
             assert not hasattr(torch, "nothing")
+            import torch.version
+            assert (torch.__package__, torch.nn.__package__) == ("oneflow", "oneflow.nn")
+            assert torch.version.__version__ == "2.1" and torch.distributed.get_world_size() == 1
             with mock_torch.disable():
                 import torch
                 assert torch is real and not mock_torch.is_enabled()
@@ -164,15 +167,27 @@ def test_enable_and_disable_mock_torch():
         assert torch is real
         mock_torch.enable(lazy=True)
         import torch, torch.fictional.part as part
-        assert not torch.nothing and not part.thing
+        assert not torch.nothing and not part.thing and part.thing.__name__ == "oneflow.fictional.part.thing"
+        assert isinstance(torch.nothing, mock_torch.DummyModule) and list(torch.nothing) == []
+        assert not isinstance(1, torch.nothing) and not issubclass(int, torch.nothing)
         try:
             torch.nothing(1)
         except NotImplementedError as error:
-            assert "torch.nothing" in str(error)
+            assert "oneflow.nothing does not exist" in str(error)
         else:
             raise AssertionError
+        try:
+            with torch.nothing:
+                raise AssertionError
+        except RuntimeError as error:
+            assert '"oneflow.nothing" does not exist' in str(error)
         mock_torch.disable()
         import torch
         assert torch is real
+        import os
+        os.environ["ONEFLOW_DISABLE_MOCK_TORCH"] = "1"
+        with mock_torch.enable():
+            import torch
+            assert torch is real
     """)
     )

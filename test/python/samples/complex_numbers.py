@@ -14,6 +14,12 @@ ORTHO = {"norm_mode": 1, "norm_fct": 0.5}
 EDGES = v([1 + 1j, complex(2, math.inf), complex(math.nan, 0), complex(-math.inf, math.nan)])
 #: Numbers away from 0, where functions have poles, and from the negative real axis, where functions have cuts.
 RIGHT = t(3, low=0.5, high=1.5)
+#: Numbers of every quadrant away from the axes, where inverse functions have cuts.
+QUADRANTS = v([0.6 + 0.7j, -1.4 + 0.3j, 0.4 - 1.8j, -0.5 - 0.2j])
+#: The windows of a convolution of kernels of 2 elements.
+WINDOWS = {
+    "padding_before": [0], "data_format": "channels_first", "kernel_size": [2], "strides": [1], "dilation_rate": [1],
+}  # fmt: skip
 
 SAMPLES = [
     Sample("real", [t(2, 3)], dtypes=COMPLEX),
@@ -67,6 +73,12 @@ SAMPLES = [
     Sample("sinh", [t(3)], dtypes=ONE),
     Sample("cosh", [t(3)], dtypes=ONE),
     Sample("tanh", [RIGHT], dtypes=ONE),
+    *(Sample(name, [QUADRANTS], dtypes=ONE) for name in (
+        "asin", "acos", "atan", "asinh", "acosh", "atanh", "exp2", "expm1", "log2", "log10", "log1p", "sigmoid",
+        "silu",
+    )),
+    Sample("log1p", [v([1e-4 + 1e-4j, 3e-5 - 2e-4j])], dtypes=ONE),
+    Sample("expm1", [v([1e-4 + 1e-4j, 3e-5 - 2e-4j])], dtypes=ONE),
     Sample("identity", [t(3)], dtypes=ONE),
     Sample("where", [t(3, dtype=bool_), t(2, 3), t(3)], dtypes=ONE),
     Sample("masked_fill", [t(3), t(3, dtype=bool_)], {"has_float_operand": True, "float_operand": 2.0}, dtypes=ONE),
@@ -90,6 +102,24 @@ SAMPLES = [
     Sample("matrix_vector_product", [t(3, 4), t(4)], dtypes=ONE),
     Sample("bias_add", [t(2, 3), t(3)], {"axis": 1}, dtypes=ONE),
     Sample("cumsum", [t(2, 3)], {"dim": 1}, dtypes=ONE),
+    Sample("dim_scatter_update", [t(4), v([2, 0, 2], int32), t(3)], dtypes=ONE),
+    Sample("dim_scatter_add_scalar", [t(4), v([2, 0, 2], int32)], {"src_scalar": 1.5}, dtypes=ONE),
+    Sample("inv", [v([[1 + 1j, 0.5], [-2j, 3 - 0.5j]])], dtypes=ONE),
+    Sample("cumprod", [t(2, 5)], {"dim": 1}, dtypes=ONE),
+    Sample("cumprod_grad", [t(2, 3), t(2, 3), t(2, 3)], {"dim": -1}, dtypes=ONE),
+    Sample("reduce_prod", [t(5, 2)], {"axis": [0]}, dtypes=ONE),
+    Sample("reduce_prod", [t(3, 2)], {"axis": [], "keepdims": True}, dtypes=ONE),
+    Sample("reduce_prod", [t(0, 2)], {"axis": [0]}, dtypes=ONE),
+    Sample("product_of_others", [t(3, 2)], {"axis": [0]}, dtypes=ONE),
+    Sample("reflection_pad1d", [t(1, 2, 4)], {"padding": [2, 1]}, dtypes=ONE),
+    Sample("replication_pad1d_grad", [t(1, 2, 6)], {"padding": [2, 1]}, dtypes=ONE),
+    Sample("conv1d", [t(1, 2, 4), t(3, 2, 2), t(3)], {"filters": 3, **WINDOWS}, dtypes=ONE),
+    Sample("conv_data_grad", [t(1, 3, 3), t(3, 2, 2), t(1, 2, 4)], {"num_spatial_dims": 1, "groups": 1, **WINDOWS},
+           dtypes=ONE),
+    Sample("conv_filter_grad", [t(1, 3, 3), t(1, 2, 4)], {"num_spatial_dims": 1, "groups": 1, **WINDOWS}, dtypes=ONE),
+    Sample("conv_bias_grad", [t(1, 3, 3)], {"num_spatial_dims": 1, "data_format": "channels_first"}, dtypes=ONE),
+    Sample("deconv1d", [t(1, 3, 3), t(3, 2, 2)], {"filters": 2, "output_padding": [0], "groups": 1, **WINDOWS},
+           dtypes=ONE),
 ]  # fmt: skip
 _FOURIER = {"dims": [0], "forward": True, "factor": 1.0}
 BAD = [
@@ -115,7 +145,7 @@ BAD = [
     Bad("stft", [t(2, 3, 4), t(3)], match="expected a window of 4 elements"),
     Bad("broadcast_greater", [t(2), t(2)], dtype=complex64, match="expected x of type i1, ui8"),
     Bad("softmax", [t(2, 2)], dtype=complex64, match="got complex<f32>"),
-    Bad("reduce_prod", [t(2)], {"axis": []}, dtype=complex64, match="got complex<f32>"),
+    Bad("reduce_max", [t(2)], {"axis": []}, dtype=complex64, match="got complex<f32>"),
     Bad("eye", [], {"dtype": complex64, "rows": 2, "cols": 2}, match="is not defined on complex numbers"),
     Bad("constant", [], {"dtype": complex64, "shape": (2,), "is_complex_value": True}, match="complex_value of two"),
 ]  # fmt: skip

@@ -59,7 +59,7 @@ def of_views(device):
 def test_mutated_tensors(function, given, device):
     run = flow.compile(function)
     args, plain = given(device), given("cpu")
-    roots = [x.view_meta.root if x.is_view else x for x in (*args, *plain)]
+    roots = [x.view_meta.root if x.is_view() else x for x in (*args, *plain)]
     for _ in range(3):
         got, want = run(*args), function(*plain)
         found, wanted = (r if isinstance(r, tuple) else () if r is None else (r,) for r in (got, want))

@@ -211,3 +211,27 @@ def test_second_order_through_a_result_that_was_kept(keep):
     (first,) = flow.autograd.grad(loss, [x], create_graph=True)
     (second,) = flow.autograd.grad(first.sum(), [x])
     np.testing.assert_allclose(second.numpy(), (2 + x.detach().numpy()) * np.exp(x.detach().numpy()), rtol=1e-6)
+
+
+@pytest.mark.parametrize("saves", [False, True])
+def test_functions_that_save_nothing_are_passed_twice(saves):
+    class Doubled(flow.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            if saves:
+                ctx.save_for_backward(x)
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, dy):
+            return dy * 2
+
+    x = flow.ones(3).requires_grad_()
+    y = Doubled.apply(x)
+    y.sum().backward()
+    if saves:
+        with pytest.raises(RuntimeError, match="a second time"):
+            y.sum().backward()
+    else:
+        (y + 1).sum().backward()
+        np.testing.assert_array_equal(x.grad.numpy(), 4)

@@ -71,6 +71,16 @@ def test_gradients_flow_through_updates_of_views(taken, weight):
         np.testing.assert_allclose(got, want)
 
 
+def test_tensors_tell_whether_they_are_views():
+    def answers(x):
+        return [y.is_view() for y in (x + 1, x.T, x.reshape(-1)[2:], x.T.contiguous())]
+
+    wanted = [False, True, True, False]
+    assert answers(elements(flow)) == wanted
+    flow.compile(lambda x: wanted.append(answers(x)) or x)(elements(flow))
+    assert wanted.pop() == wanted
+
+
 def test_views_of_leaves_are_updated_within_no_grad():
     leaf = flow.zeros(2, 3).requires_grad_()
     with pytest.raises(RuntimeError, match="would update a leaf that requires grad"):

@@ -41,3 +41,23 @@ def test_running_averages_of_a_range():
         assert observer.moving_max.item() == observer.moving_min.item() == average
     observer.reset_running_stats()
     assert observer.moving_max.item() == 0
+
+
+def test_quantization_aware_convolutions_round_images_and_weight():
+    """The scale of the images is 1, that of the weight 2 / 127; gradients are those of the convolution."""
+    x = flow.tensor([[[127.0, 1.4, -2.6]]], requires_grad=True)
+    layer = flow.nn.QatConv1d(1, 1, 1, bias=False)
+    flow.nn.init.constant_(layer.weight, 2.0)
+    y = layer(x)
+    np.testing.assert_allclose(y.numpy(), [[[254.0, 2.0, -6.0]]], 1e-6)
+    y.sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), [[[2.0, 2.0, 2.0]]], 1e-6)
+    np.testing.assert_allclose(layer.weight.grad.numpy(), [[[125.0]]], 1e-6)
+
+
+def test_weights_are_quantized_in_one_or_by_filter():
+    x = flow.tensor([[[127.0]]])
+    for is_whole, small in ((True, 0.0), (False, 0.25)):
+        layer = flow.nn.QatConv1d(1, 2, 1, bias=False, weight_quant_per_layer=is_whole)
+        layer.weight.data.copy_(flow.tensor([[[127.0]], [[0.25]]]))
+        np.testing.assert_allclose(layer(x).numpy(), [[[127.0**2], [small * 127.0]]], 1e-6)

@@ -1,0 +1,7 @@
+"""Devices, streams, memory and settings of GPUs: `flow.cuda`."""
+
+from oneflow.frontend import api  # noqa: F401  (gives tensors their methods)
+from oneflow.frontend import cuda as _module
+from oneflow.frontend.cuda import *  # noqa: F403
+
+__all__ = _module.__all__
