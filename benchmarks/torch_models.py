@@ -19,6 +19,7 @@ import contextlib
 import importlib
 import importlib.util
 import json
+import math
 import subprocess
 import sys
 import time
@@ -28,6 +29,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.nn import functional as F  # noqa: N812
 from torch._dynamo.utils import counters
 from torch.export import Dim
 from torch.utils import _pytree as pytree
@@ -178,10 +180,80 @@ class Mlp(nn.Module):  # type: ignore[misc]
         return self.layers(x)
 
 
+class LanguageModel(nn.Module):
+    """An embedding, two recurrent layers, and logits by the table of the embedding."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table, self.layers = nn.Embedding(96, 16), nn.LSTM(16, 16, num_layers=2, batch_first=True)
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        """Logits of the token after each token."""
+        return self.layers(self.table(tokens))[0] @ self.table.weight.T
+
+
+class _Residual(nn.Module):
+    """Two convolutions with norms, and the time between these."""
+
+    def __init__(self, channels: int, results: int) -> None:
+        super().__init__()
+        self.norms = nn.ModuleList([nn.GroupNorm(4, channels), nn.GroupNorm(4, results)])
+        self.layers = nn.ModuleList([nn.Conv2d(channels, results, 3, 1, 1), nn.Conv2d(results, results, 3, 1, 1)])
+        self.time, self.across = nn.Linear(32, results), nn.Conv2d(channels, results, 1)
+
+    def forward(self, x: torch.Tensor, time: torch.Tensor) -> torch.Tensor:
+        """Images of `results` channels."""
+        h = self.layers[0](F.silu(self.norms[0](x))) + self.time(F.silu(time))[:, :, None, None]
+        return self.across(x) + self.layers[1](F.silu(self.norms[1](h)))
+
+
+class _Attention(nn.Module):
+    """Attention of each point of an image to the image, then to a text."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.norms = nn.ModuleList([nn.LayerNorm(channels) for _ in range(3)])
+        self.attend = nn.ModuleList([nn.MultiheadAttention(channels, 2, batch_first=True, kdim=k, vdim=k)
+                                     for k in (channels, 8)])  # fmt: skip
+        self.gate, self.out = nn.Linear(channels, 8 * channels), nn.Linear(4 * channels, channels)
+
+    def forward(self, x: torch.Tensor, text: torch.Tensor) -> torch.Tensor:
+        """Images of the shape of `x`."""
+        y = x.flatten(2).transpose(1, 2)
+        own = self.norms[0](y)
+        y = y + self.attend[0](own, own, own, need_weights=False)[0]
+        y = y + self.attend[1](self.norms[1](y), text, text, need_weights=False)[0]
+        value, gate = self.gate(self.norms[2](y)).chunk(2, -1)
+        return x + self.out(value * F.gelu(gate)).transpose(1, 2).reshape(x.shape)
+
+
+class Denoiser(nn.Module):
+    """A U-Net with a time and a text, as in latent diffusion."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.time = nn.Sequential(nn.Linear(16, 32), nn.SiLU(), nn.Linear(32, 32))
+        self.first, self.shrink = nn.Conv2d(4, 8, 3, 1, 1), nn.Conv2d(16, 16, 3, 2, 1)
+        self.blocks = nn.ModuleList([_Residual(8, 16), _Residual(16, 16), _Residual(32, 8)])
+        self.attention, self.enlarge = _Attention(16), nn.Conv2d(16, 16, 3, 1, 1)
+        self.last = nn.Sequential(nn.GroupNorm(4, 8), nn.SiLU(), nn.Conv2d(8, 4, 3, 1, 1))
+
+    def forward(self, x: torch.Tensor, steps: torch.Tensor, text: torch.Tensor) -> torch.Tensor:
+        """The noise in images `x` after `steps`."""
+        angles = steps * torch.exp(-torch.arange(8) * math.log(1e4) / 8)
+        time = self.time(torch.cat([angles.cos(), angles.sin()], -1))
+        kept = self.blocks[0](self.first(x), time)
+        h = self.attention(self.blocks[1](self.shrink(kept), time), text)
+        h = self.enlarge(F.interpolate(h, scale_factor=2.0, mode="nearest"))
+        return self.last(self.blocks[2](torch.cat([h, kept], 1), time))
+
+
 #: Models of this script, with inputs.
 OWN: dict[str, tuple[Callable[[], nn.Module], dict[str, Any]]] = {
     "mlp": (Mlp, {"x": ("floats", 8)}),
     "unet": (Unet, {"x": ("floats", 3, 16, 16)}),
+    "language_model": (LanguageModel, {"tokens": ("tokens", 7)}),
+    "denoiser": (Denoiser, {"x": ("floats", 4, 8, 8), "steps": ("tokens", 1), "text": ("floats", 5, 8)}),
     "dlrm": (Recommender, {"numbers": ("floats", 13), "categories": ("tokens", 4)}),
 }
 

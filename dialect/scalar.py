@@ -126,9 +126,9 @@ class Expr:
     def __ge__(self, other: Operand) -> Expr:
         return binary("ge", self, other)
 
-    def combine(self, kind: str, a: Operand, b: Operand) -> Expr:
-        """The node `kind(a, b)`: the arithmetic of sizes of any kind."""
-        return binary(kind, a, b)
+    def combine(self, kind: str, *operands: Operand) -> Expr:
+        """The node `kind(a, b)`, or a function of one operand: the arithmetic of sizes of any kind."""
+        return binary(kind, *operands) if len(operands) == 2 else of_size(kind, self)
 
     def eq(self, other: Operand) -> Expr:
         """Equality as a bool expression (`==` compares nodes)."""
@@ -262,6 +262,17 @@ def minimum(a: Operand, b: Operand) -> Expr:
 def power(a: Operand, b: Operand) -> Expr:
     """`a` to the power `b` (floats, or non-negative integer exponents)."""
     return binary("pow", a, b)
+
+
+#: Functions from floating-point numbers to sizes.
+ROUNDINGS = {"floor": "floor", "ceil": "ceil", "trunc": "trunc", "round": "rint"}
+
+
+def of_size(kind: str, x: Expr) -> Expr:
+    """A function of one size or floating-point number: `real`, the number as f64; a rounding; or a unary node."""
+    if kind == "real":
+        return cast(x, dtypes.float64)
+    return cast(unary(ROUNDINGS[kind], x), dtypes.index) if kind in ROUNDINGS else unary(kind, x)
 
 
 def remainder(a: Operand, b: Operand) -> Expr:

@@ -170,63 +170,68 @@ class Tensor(Value):
 #: The functions on sizes, and the corresponding operators on tensors.
 _OPERATORS = {
     "+": "broadcast_add", "-": "broadcast_sub", "*": "broadcast_mul", "//": "floordiv", "%": "broadcast_floor_mod",
-    "min": "broadcast_minimum", "max": "broadcast_maximum",
+    "/": "broadcast_div", "min": "broadcast_minimum", "max": "broadcast_maximum",
+    "floor": "floor", "ceil": "ceil", "trunc": "trunc", "round": "rint", "sqrt": "sqrt",
 }  # fmt: skip
 
 
-class Size(Tensor):
-    """A dynamic size: that of a dimension, or one computed from such sizes and integers.
+class _ComputedNumber(Tensor):
+    """A number computed from the sizes of dimensions; it becomes a tensor at its first use as a tensor.
 
-    The size becomes a tensor of one int64 at its first use as a tensor. `kind` is "" for dimension `b` of the tensor
-    `a`, else the operation that combines `a` and `b`.
+    `kind` is "" for dimension `b` of the tensor `a`, else the function of `a`, or of `a` and `b`.
     """
 
     __slots__ = ("_value", "a", "b", "kind")
+    number: dtypes.DType
 
-    def __init__(self, kind: str, a: Any, b: Any) -> None:
+    def __init__(self, kind: str, a: Any, b: Any = None) -> None:
         self.builder = (a if isinstance(a, Tensor) else b).builder
-        self.desc = TensorDesc((), dtypes.int64)
+        self.desc = TensorDesc((), self.number)
         self.kind, self.a, self.b, self._value = kind, a, b, None
 
     @property
     def handle(self) -> Any:
         """The number in the program."""
         if self._value is None:
-            self._value = self._build()[0].handle
+            self._value = self._build().handle
         return self._value
 
-    def _build(self) -> tuple[Value, ...]:
+    def _build(self) -> Value:
         if not self.kind:
-            return self.builder.call("dim_size", self.a, dim=self.b)
-        return self.builder.call(_OPERATORS[self.kind], *(self._number(x) for x in (self.a, self.b)))
+            return self.builder.call("dim_size", self.a, dim=self.b)[0]
+        is_real = any(isinstance(x, Real) for x in (self, *self.operands))
+        dtype = dtypes.float64 if is_real else dtypes.int64
+        result = self.builder.call(_OPERATORS[self.kind], *(self._operand(x, dtype) for x in self.operands))[0]
+        return self._operand(result, self.number)
 
-    def _number(self, operand: Any) -> Value:
-        if isinstance(operand, Size):
-            return operand
-        return self.builder.call("constant", dtype=dtypes.int64, shape=(), integer_value=operand)[0]
+    def _operand(self, operand: Any, dtype: dtypes.DType) -> Value:
+        """An operand as a tensor of `dtype`."""
+        if isinstance(operand, Value):
+            return operand if operand.dtype is dtype else self.builder.call("cast", operand, dtype=dtype)[0]
+        value = {"floating_value": float(operand), "is_floating_value": True} if dtype.is_float else {}
+        value = value or {"integer_value": operand}
+        return self.builder.call("constant", dtype=dtype, shape=(), **value)[0]
 
-    def __copy__(self) -> Size:
+    @property
+    def operands(self) -> tuple[Any, ...]:
+        """The numbers that the function has as arguments."""
+        return (self.a,) if self.b is None else (self.a, self.b)
+
+    def __copy__(self) -> _ComputedNumber:
         return self
 
     def dimensions(self) -> list[tuple[Tensor, int]]:
-        """The dimensions that the size is computed from."""
+        """The dimensions that the number is computed from."""
         if not self.kind:
             return [(self.a, self.b)]
-        return [d for x in (self.a, self.b) if isinstance(x, Size) for d in x.dimensions()]
-
-    def is_of(self, x: Tensor, at: int) -> bool:
-        """Whether the size is the size of dimension `at` of `x`."""
-        return not self.kind and self.a is x and self.b == at
+        return [d for x in self.operands if isinstance(x, _ComputedNumber) for d in x.dimensions()]
 
     def to_text(self, name: Callable[[Tensor, int], str]) -> str:
-        """The size as text, with the names of dimensions from `name`."""
+        """The number as text, with the names of dimensions from `name`."""
         if not self.kind:
             return name(self.a, self.b)
-        a, b = (x.to_text(name) if isinstance(x, Size) else str(x) for x in (self.a, self.b))
-        return f"{self.kind}({a}, {b})" if self.kind in ("min", "max") else f"({a} {self.kind} {b})"
-
-    def __neg__(self) -> Size:
-        return Size("-", 0, self)
+        texts = [x.to_text(name) if isinstance(x, _ComputedNumber) else str(x) for x in self.operands]
+        return f"{self.kind}({', '.join(texts)})" if self.kind.isalpha() else f"({f' {self.kind} '.join(texts)})"
 
     def __bool__(self) -> NoReturn:
         raise self._unknown("a Python value to branch on")
@@ -243,7 +248,7 @@ class Size(Tensor):
         return self.to_text(lambda of, at: f"dimension {at} of {of.desc}")
 
     def __repr__(self) -> str:
-        return f"Size({self}, only known at run time)"
+        return f"{type(self).__name__}({self}, only known at run time)"
 
     def _unknown(self, what: str) -> Exception:
         return fail(
@@ -251,6 +256,27 @@ class Size(Tensor):
             f"pass "
             "it on as a size, write -1 in reshape and expand, or give the dimension a static size"
         )
+
+
+class Size(_ComputedNumber):
+    """A dynamic size (int64): that of a dimension, one computed from such sizes and integers, or a rounded `Real`."""
+
+    __slots__ = ()
+    number = dtypes.int64
+
+    def is_of(self, x: Tensor, at: int) -> bool:
+        """Whether the size is the size of dimension `at` of `x`."""
+        return not self.kind and self.a is x and self.b == at
+
+    def __neg__(self) -> Size:
+        return Size("-", 0, self)
+
+
+class Real(_ComputedNumber):
+    """A floating-point number (float64) computed from dynamic sizes, as Python computes with the sizes."""
+
+    __slots__ = ()
+    number = dtypes.float64
 
 
 def _arithmetic(kind: str, name: str, swapped: bool) -> Callable[[Size, Any], Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -10,7 +11,24 @@ import numpy as np
 
 from oneflow.dialect import dtypes
 from oneflow.frontend.core.dispatch import dispatch, dispatch_all
-from oneflow.frontend.core.tensor import Size, Tensor
+from oneflow.frontend.core.tensor import Real, Size, Tensor
+
+#: Functions of floating-point numbers, by the names that the operator `positions` reads.
+_REAL_FUNCTIONS: dict[str, Callable[..., float]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+    "min": min,
+    "max": max,
+    "sqrt": math.sqrt,
+}
+_ROUNDINGS: dict[str, Callable[[float], int]] = {
+    "floor": math.floor,
+    "ceil": math.ceil,
+    "trunc": math.trunc,
+    "round": round,
+}
 
 
 def as_size(size: Any) -> Any:
@@ -66,6 +84,18 @@ def maximum(a: Any, b: Any) -> Any:
     return Size("max", a, b) if isinstance(a, Size) or isinstance(b, Size) else max(a, b)
 
 
+def real(kind: str, *operands: Any) -> Any:
+    """A function of sizes and floating-point numbers, as Python computes it with floating-point numbers."""
+    if any(isinstance(x, (Size, Real)) for x in operands):
+        return Real(kind, *operands)
+    return _REAL_FUNCTIONS[kind](*map(float, operands))
+
+
+def rounded(kind: str, value: Any) -> Any:
+    """A floating-point number as a size: its `floor`, `ceil`, `trunc` or `round`."""
+    return Size(kind, value) if isinstance(value, Real) else _ROUNDINGS[kind](value)
+
+
 def clamp(size: Any, low: Any, high: Any) -> Any:
     """`size`, but at least `low` and at most `high`."""
     return minimum(maximum(size, low), high)
@@ -87,4 +117,4 @@ def _is_natural(size: Any) -> bool:
         return bool(size >= 0)
     if size.kind == "max":
         return _is_natural(size.a) or _is_natural(size.b)
-    return size.kind != "-" and (not size.kind or (_is_natural(size.a) and _is_natural(size.b)))
+    return not size.kind or (size.kind in ("+", "*", "//", "%", "min") and all(map(_is_natural, size.operands)))

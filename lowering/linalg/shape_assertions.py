@@ -11,7 +11,7 @@ from oneflow.dialect.scalar import Expr
 from oneflow.lowering.linalg.shape_guards import Requirement, requirements
 from oneflow.lowering.linalg.stages import StageBuilder
 
-_INFIX = {"add": "+", "sub": "-", "mul": "*", "floordiv": "//", "rem": "%"}
+_INFIX = {"add": "+", "sub": "-", "mul": "*", "floordiv": "//", "rem": "%", "div": "/"}
 _FUNCTIONS = {"min": "the smaller of", "max": "the larger of"}
 
 
@@ -63,6 +63,8 @@ def _size_text(size: Expr, names: Sequence[str]) -> str:
         operand, dim = size.value
         return f"dimension {dim} of {names[operand]}"
     texts = [_size_text(a, names) for a in size.args]
+    if len(texts) == 1:
+        return texts[0] if size.kind == "cast" else f"{size.kind}({texts[0]})"
     if size.kind in _FUNCTIONS:
         return f"{_FUNCTIONS[size.kind]} {texts[0]} and {texts[1]}"
     first, second = (

@@ -201,7 +201,9 @@ class _Path:
         """An expression with one name for equal sizes."""
         while _text(node) in self.same:
             node = self.same[_text(node)]
-        return folded(node.kind, *map(self._known, node.args)) if node.args else node
+        args = tuple(map(self._known, node.args))
+        is_folded = len(args) == 2 and node.dtype is dtypes.index
+        return folded(node.kind, *args) if is_folded else Expr(node.kind, args, node.dtype, node.value)
 
 
 def _is_below(node: Expr, limit: int) -> bool:
@@ -224,11 +226,16 @@ def _text(node: Expr) -> str:
 
 
 def _expr(size: Any) -> Expr:
-    return size.expr if isinstance(size, _SymbolicSize) else as_expr(size)
+    if isinstance(size, _SymbolicSize):
+        return size.expr
+    return s.const(size, dtypes.float64) if isinstance(size, float) else as_expr(size)
 
 
-def folded(kind: str, a: Expr, b: Expr) -> Expr:
-    """An operation on sizes, with constants folded."""
+def folded(kind: str, *operands: Expr) -> Expr:
+    """An operation on sizes, with constants folded; operations on floating-point numbers are kept."""
+    if len(operands) == 1 or any(x.dtype.is_float for x in operands):
+        return operands[0].combine(kind, *operands)
+    a, b = operands
     if kind == "sub" and b.kind == "const":
         return folded("add", a, as_expr(-b.value))
     if kind in ("add", "mul") and a.kind == "const" and b.kind != "const":
@@ -268,9 +275,9 @@ class _SymbolicSize(SizeSymbol):
     def __init__(self, expr: Expr, path: _Path) -> None:
         self.expr, self.path = expr, path
 
-    def combine(self, kind: str, a: Any, b: Any) -> Any:
+    def combine(self, kind: str, *operands: Any) -> Any:
         """The result of an operation, as a number where it is constant."""
-        result = folded(kind, _expr(a), _expr(b))
+        result = folded(kind, *map(_expr, operands))
         return result.value if result.kind == "const" else _SymbolicSize(result, self.path)
 
     __add__, __radd__ = _operator("add"), _reflected("add")

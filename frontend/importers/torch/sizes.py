@@ -1,7 +1,8 @@
 """Symbolic sizes of PyTorch as sizes of this library: numbers, or a `Size` that is computed from dimensions.
 
-A size that PyTorch computes with floating-point numbers is a fraction of sizes that is rounded. A fraction is exact
-where PyTorch's floating-point number is: denominators other than powers of two are rounded at once.
+A size that PyTorch computes with floating-point numbers is a rounded number. The number is a fraction of sizes where
+PyTorch's floating-point number is exact, or is one quotient: the compiler knows more of a fraction that is rounded
+with integers. Other numbers are computed with floating-point numbers, as PyTorch does.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import torch
 from oneflow.dialect import dtypes
 from oneflow.frontend import functional as F  # noqa: N812
 from oneflow.frontend.core.dispatch import as_tensor
+from oneflow.frontend.core.tensor import Real
 from oneflow.frontend.functional import sizes as sz
 from oneflow.frontend.importers.torch.errors import UnsupportedError
 
@@ -37,27 +39,40 @@ class Ratio(NamedTuple):
         """Whether floating-point numbers compute products and sums of the fraction without rounding."""
         return isinstance(self.below, int) and self.below <= _MOST_PARTS and self.below & (self.below - 1) == 0
 
+    @property
+    def real(self) -> Any:
+        """The fraction as a floating-point number."""
+        return sz.real("/", self.above, self.below)
+
+
+def _is_real(value: Any) -> bool:
+    return isinstance(value, (float, Real))
+
 
 def _ratio(value: Any) -> Ratio:
     return value if isinstance(value, Ratio) else Ratio(value, 1)
+
+
+def _real(value: Any) -> Any:
+    """A size, a fraction or a floating-point number as an operand of floating-point arithmetic."""
+    return value.real if isinstance(value, Ratio) else value
+
+
+def _of_reals(kind: str) -> Callable[..., Any]:
+    return lambda *values: sz.real(kind, *map(_real, values))
 
 
 def _folded(combine: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     return lambda *terms: functools.reduce(combine, terms)
 
 
-def _exactly(combine: Callable[[Ratio, Ratio], Any]) -> Callable[[Any, Any], Any]:
-    """A function of two sizes or fractions, of fractions where it is exact.
-
-    Raises:
-        UnsupportedError: PyTorch rounds the result.
-    """
+def _exactly(kind: str, combine: Callable[[Ratio, Ratio], Any]) -> Callable[[Any, Any], Any]:
+    """A function of two numbers: of fractions where it is exact, else of floating-point numbers."""
 
     def of_two(a: Any, b: Any) -> Any:
-        a, b = _ratio(a), _ratio(b)
-        if not (a.is_exact and b.is_exact):
-            raise UnsupportedError(["a size that PyTorch computes with rounded numbers"])
-        return combine(a, b)
+        if not (_is_real(a) or _is_real(b)) and _ratio(a).is_exact and _ratio(b).is_exact:
+            return combine(_ratio(a), _ratio(b))
+        return sz.real(kind, _real(a), _real(b))
 
     return of_two
 
@@ -71,23 +86,26 @@ def _quotient(a: Ratio, b: Ratio) -> Ratio:
     return Ratio(a.above * (-b.below if is_negative else b.below), a.below * (-b.above if is_negative else b.above))
 
 
-def _floor(value: Any) -> Any:
-    above, below = _ratio(value)
-    return above // below
+def _rounding(kind: str, of_ratio: Callable[[Ratio], Any]) -> Callable[[Any], Any]:
+    """A function from numbers to sizes: `of_ratio` of a fraction, else `kind` of a floating-point number."""
+    return lambda value: sz.rounded(kind, value) if _is_real(value) else of_ratio(_ratio(value))
 
 
-def _ceil(value: Any) -> Any:
-    above, below = _ratio(value)
-    return -(-above // below)
+def _floor(value: Ratio) -> Any:
+    return value.above // value.below
 
 
-def _truncated(value: Any) -> Any:
+def _ceil(value: Ratio) -> Any:
+    return -(-value.above // value.below)
+
+
+def _truncated(value: Ratio) -> Any:
     return sz.maximum(_floor(value), 0) + sz.minimum(_ceil(value), 0)
 
 
-def _rounded(value: Any) -> Any:
+def _nearest(value: Ratio) -> Any:
     """The nearest integer, of two the even one."""
-    above, below = _ratio(value)
+    above, below = value
     doubled = above * 2 + below
     upper = doubled // (below * 2)
     is_tie = 1 - sz.minimum(doubled % (below * 2), 1)
@@ -98,6 +116,15 @@ def _power(base: Any, count: Any) -> Any:
     if not isinstance(count, int) or count < 0:
         raise UnsupportedError([f"the size {base} to the power of {count}"])
     return functools.reduce(operator.mul, [base] * count, 1)
+
+
+def _real_power(base: Any, exponent: Any) -> Any:
+    """A square or a square root; other powers are rounded differently by different libraries."""
+    functions = {Ratio(2, 1): lambda x: sz.real("*", x, x), Ratio(1, 2): lambda x: sz.real("sqrt", x)}
+    function = functions.get(_ratio(exponent))
+    if function is None:
+        raise UnsupportedError(["a size that PyTorch computes with a power other than 2 and 0.5"])
+    return function(_real(base))
 
 
 #: The functions of size expressions, by the names of their classes.
@@ -118,19 +145,25 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
 }
 #: The functions of expressions with fractions.
 FUNCTIONS_OF_RATIOS: dict[str, Callable[..., Any]] = {
-    "Add": _folded(_exactly(_sum)),
-    "Mul": _folded(_exactly(lambda a, b: Ratio(a.above * b.above, a.below * b.below))),
-    "IntTrueDiv": _exactly(_quotient),
-    "FloatTrueDiv": _exactly(_quotient),
+    "Add": _folded(_exactly("+", _sum)),
+    "Mul": _folded(_exactly("*", lambda a, b: Ratio(a.above * b.above, a.below * b.below))),
+    "IntTrueDiv": _exactly("/", _quotient),
+    "FloatTrueDiv": _exactly("/", _quotient),
     "ToFloat": _ratio,
     "Identity": lambda value: value,
-    "FloorToInt": _floor,
-    "CeilToInt": _ceil,
-    "TruncToInt": _truncated,
-    "RoundToInt": _rounded,
-    "TruncToFloat": lambda value: _ratio(_truncated(value)),
-    "floor": _floor,
-    "ceiling": _ceil,
+    "FloorToInt": _rounding("floor", _floor),
+    "CeilToInt": _rounding("ceil", _ceil),
+    "TruncToInt": _rounding("trunc", _truncated),
+    "RoundToInt": _rounding("round", _nearest),
+    "TruncToFloat": lambda value: _ratio(_rounding("trunc", _truncated)(value)),
+    "floor": _rounding("floor", _floor),
+    "ceiling": _rounding("ceil", _ceil),
+    "FloatPow": _real_power,
+    "Pow": _real_power,
+    "Max": _folded(_of_reals("max")),
+    "Min": _folded(_of_reals("min")),
+    "Abs": lambda value: sz.real("max", _real(value), sz.real("-", 0, _real(value))),
+    "OpaqueUnaryFn_sqrt": _of_reals("sqrt"),
 }
 #: The functions of expressions of floating-point numbers, which are tensors.
 _REAL_FUNCTIONS: dict[str, Callable[..., Any]] = {
@@ -172,12 +205,12 @@ class Sizes:
         if not isinstance(symbol, torch.SymInt):
             return symbol
         size = self._evaluate(symbol.node.expr)
-        if isinstance(size, Ratio):
+        if isinstance(size, Ratio) or _is_real(size):
             raise UnsupportedError([f"the size {symbol.node.expr}, a fraction"])
         return size
 
     def _evaluate(self, expr: Any) -> Any:
-        """A size, or a fraction of sizes."""
+        """A size, a fraction of sizes, or a floating-point number that is computed from sizes."""
         if expr.is_Integer:
             return int(expr)
         if expr.is_Float or expr.is_Rational:
@@ -186,7 +219,7 @@ class Sizes:
             return self._known[expr]
         values = list(map(self._evaluate, expr.args))
         name = type(expr).__name__
-        is_plain = name in _FUNCTIONS and not any(isinstance(v, Ratio) for v in values)
+        is_plain = name in _FUNCTIONS and not any(isinstance(v, Ratio) or _is_real(v) for v in values)
         return self._function(expr, _FUNCTIONS if is_plain else FUNCTIONS_OF_RATIOS)(*values)
 
     def _real(self, expr: Any) -> Any:
@@ -200,5 +233,7 @@ class Sizes:
     def _function(self, expr: Any, functions: dict[str, Callable[..., Any]]) -> Callable[..., Any]:
         function = functions.get(type(expr).__name__)
         if function is None or not expr.args:
-            raise UnsupportedError([f"the size {expr}, which no argument has"])
+            raise UnsupportedError(
+                [f"the size {expr}, which is neither of an argument nor computed by a known function"]
+            )
         return function

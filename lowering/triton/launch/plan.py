@@ -45,9 +45,14 @@ SCALARS = {
     **{f"arith.{k}": "{0}" for k in "index_cast index_castui extsi extui trunci extf truncf".split()},
     **{f"arith.{k}": "float({0})" for k in ("sitofp", "uitofp")},
     **{f"arith.{k}": "int({0})" for k in ("fptosi", "fptoui")},
-    "math.ceil": "math.ceil({0})", "math.floor": "math.floor({0})",
+    **{f"math.{k}": f"math.{k}({{0}})" for k in ("ceil", "floor", "trunc", "sqrt")},
+    "math.roundeven": "round({0})", "arith.maximumf": "max({0}, {1})", "arith.minimumf": "min({0}, {1})",
 }  # fmt: skip
-PREDICATES = ("==", "!=", "<", "<=", ">", ">=", "<", "<=", ">", ">=")
+#: The comparisons of an entry in Python, by the number of the predicate.
+PREDICATES: dict[str, dict[int, str]] = {
+    "arith.cmpi": dict(enumerate(("==", "!=", "<", "<=", ">", ">=", "<", "<=", ">", ">="))),
+    "arith.cmpf": {1: "==", 2: ">", 3: ">=", 4: "<", 5: "<=", 13: "!="},
+}
 INDENT = "    "
 
 
@@ -247,8 +252,8 @@ class Plan:
         if op.name in ("arith.addi", "arith.muli"):
             self.scalars[result] = args[0] + args[1] if op.name == "arith.addi" else args[0] * args[1]
             return
-        if op.name in ("arith.cmpi", "arith.cmpf"):
-            text = f"{{0}} {PREDICATES[ir.IntegerAttr(op.attributes['predicate']).value]} {{1}}"
+        if op.name in PREDICATES:
+            text = f"{{0}} {PREDICATES[op.name][ir.IntegerAttr(op.attributes['predicate']).value]} {{1}}"
         elif op.name in SCALARS:
             text = SCALARS[op.name]
         else:

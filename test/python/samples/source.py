@@ -40,6 +40,8 @@ SAMPLES = [
     Sample("positions", [[t(3, 4)]], {"shape": "d1 // 2, 2, max(d0 - 1, 0)"}),
     Sample("positions", [[t(5), t(2)]], {"shape": "min(d0, 4) % 3, -(-d0 // d1)"}),
     Sample("positions", [[t(0, 2)]], {"shape": "d1, d0"}),
+    Sample("positions", [[t(10, 29)]], {"shape": "trunc(d0 * 0.7), floor(d1 / 49 * 49), ceil(sqrt(d0 - 1.0) / 2)"}),
+    Sample("positions", [[t(5, 4)]], {"shape": "round(d0 / 2), round(max(d1 / 8, min(d0, 1.5)))"}),
     Sample("positions", [[t(3)]], {"shape": ""}),
 ]  # fmt: skip
 BAD = [
@@ -56,7 +58,10 @@ BAD = [
     Bad("positions", [[t(2, 0)]], {"shape": "d0 // d1"}, match="attribute shape: a size is divided by 0"),
     Bad("positions", [[t(2)]], {"shape": "d1"}, match="expected one of 1 sizes d0, d1, .., got d1"),
     Bad("positions", [[t(2)]], {"shape": "d0 **"}, match="expected sizes such as d0 * 2, 3, got 'd0 **'"),
-    Bad("positions", [[t(2)]], {"shape": "d0 ** 2"}, match="+ - * // % min max as sizes, got d0 ** 2"),
+    Bad("positions", [[t(2)]], {"shape": "d0 ** 2"}, match="floor ceil trunc round as sizes, got d0 ** 2"),
+    Bad("positions", [[t(2)]], {"shape": "d0 * 0.5"}, match="expected whole numbers as sizes, got d0 * 0.5; floor"),
+    Bad("positions", [[t(2)]], {"shape": "trunc(d0 * 0.5 // 2)"}, match="whole numbers as sizes, got d0 * 0.5;"),
+    Bad("positions", [[t(2)]], {"shape": "trunc(d0 * 1e400)"}, match="a number is too large in"),
     Bad("dim_size", [t()], match="expected dim in [0, 0) of like, got 0"),
     Bad("eye", [], {"dtype": float32, "rows": -1}, match="expected rows and cols of at least 0, got -1 and 0"),
     Bad(

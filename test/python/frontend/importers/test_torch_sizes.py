@@ -27,6 +27,14 @@ SIZES = {
     "powers": lambda n: n**2 + (n + 1) ** 2,
     "up to a multiple": lambda n: -(-n // 8) * 8,
 }
+#: Functions with numbers that floating-point arithmetic rounds.
+ROUNDED = {
+    "a factor": lambda n: math.trunc(n * 0.7) + round(n * 0.3) + math.ceil(n * 0.1),
+    "sums": lambda n: math.floor(n * 0.7 + 0.3) + n - math.trunc(n / 3 - 0.1),
+    "several operations": lambda n: math.trunc(n / 49 * 49) + math.trunc(math.floor(n * 0.7) * 1.1),
+    "roots": lambda n: math.trunc(n**0.5) + math.trunc((n * 0.7) ** 2),
+    "extremes": lambda n: math.trunc(min(n * 0.7, n - 1.5)),
+}
 
 
 class Rows(nn.Module):
@@ -60,12 +68,31 @@ def test_fractions_are_rounded_as_numbers_are():
                 assert FUNCTIONS_OF_RATIOS[name](Ratio(above, below)) == function(above / below), (name, above, below)
 
 
-@pytest.mark.parametrize(
-    "size", [lambda n: math.trunc(n * 0.7), lambda n: math.trunc(n / 49 * 49)], ids=["factor", "quotient"]
-)
-def test_sizes_of_rounded_numbers_are_refused(size):
-    with pytest.raises(flow.OneFlowError, match="a size that PyTorch computes with rounded numbers"):
-        flow.from_torch(Rows(size), (torch.ones(9),), dynamic_shapes=({0: Dim("n", min=4, max=99)},))(torch.ones(9))
+def test_sizes_of_functions_that_libraries_round_differently_are_refused():
+    program = torch.compile(Rows(lambda n: math.trunc((n * 0.7) ** 1.5)), backend="oneflow", dynamic=True,
+                            options={"fallback": False})  # fmt: skip
+    with pytest.raises(torch._dynamo.exc.BackendCompilerFailed, match="a power other than 2"):
+        program(torch.ones(9))
+
+
+def test_sizes_of_rounded_numbers():
+    def all_rows(x):
+        return [Rows(size)(x) for size in ROUNDED.values()]
+
+    compiled = torch.compile(all_rows, backend="oneflow", dynamic=True, options={"fallback": False})
+    for count in (9, 10, 20, 29, 30, 49, 90):
+        for (name, size), rows in zip(ROUNDED.items(), compiled(torch.ones(count)), strict=True):
+            assert tuple(rows.shape) == (2 + size(count), 2), f"{name} of {count}"
+
+
+def test_rounded_sizes_are_operands():
+    def scaled(x):
+        return x * math.trunc(x.shape[0] * 0.7) + x.narrow(0, 0, 1) * round(x.shape[0] * 0.3)
+
+    compiled = torch.compile(scaled, backend="oneflow", dynamic=True, options={"fallback": False})
+    for count in (10, 20, 30):
+        x = torch.linspace(-1, 1, count)
+        torch.testing.assert_close(compiled(x), scaled(x))
 
 
 def test_numbers_from_sizes_are_operands():
