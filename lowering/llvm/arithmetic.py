@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from oneflow.lowering.llvm.float_formats import FORMATS, Format
 from oneflow.lowering.llvm.writer import Writer
+
+#: The most coefficients of a polynomial that is computed by Horner's rule.
+MAX_HORNER = 3
 
 
 @dataclass
@@ -57,10 +61,6 @@ class Math:
         """The value of bits."""
         return self.convert("bitcast", x, self.format.integer, self.base)
 
-    def to_integer(self, x: str) -> str:
-        """An integral value converted to an integer as wide as the base type."""
-        return self.convert("fptosi", x, self.base, self.format.integer)
-
     def unary(self, name: str, x: str) -> str:
         """`math.<name>`."""
         return self.writer.op(f"math.{name} {x} : {self.type()}")
@@ -94,16 +94,25 @@ class Math:
         return self.compare("cmpf", "uno", x, x)
 
     def clamp(self, x: str, low: float, high: float) -> str:
-        """`x` within [low, high]. NaN becomes a bound; callers select NaN again."""
-        above = self.select(self.compare("cmpf", "ogt", x, self.const(low)), x, self.const(low))
-        return self.select(self.compare("cmpf", "olt", above, self.const(high)), above, self.const(high))
+        """`x` within [low, high]. NaN stays NaN, as the `maxps` of x86 keeps its second operand."""
+        above = self.select(self.compare("cmpf", "ogt", self.const(low), x), self.const(low), x)
+        return self.select(self.compare("cmpf", "olt", self.const(high), above), self.const(high), above)
 
     def polynomial(self, x: str, *coefficients: float) -> str:
-        """The polynomial in `x` by Horner's rule; coefficients from the highest power to the lowest."""
-        total = self.const(coefficients[0])
-        for c in coefficients[1:]:
-            total = self.fma(total, x, self.const(c))
-        return total
+        """The polynomial in `x`, by `_estrin`; coefficients from the highest power to the lowest."""
+        return self._estrin(x, [self.const(c) for c in coefficients])
+
+    def _estrin(self, x: str, coefficients: Sequence[str]) -> str:
+        """The polynomial in `x` by Estrin's scheme: a polynomial in the square, whose coefficients are linear in `x`.
+
+        Its chain of dependent operations is shorter than that of Horner's rule, which few coefficients are left to.
+        """
+        if len(coefficients) <= MAX_HORNER:
+            return functools.reduce(lambda total, c: self.fma(total, x, c), coefficients)
+        odd = len(coefficients) % 2
+        pairs = zip(coefficients[odd::2], coefficients[odd + 1 :: 2], strict=True)
+        linear = [self.fma(high, x, low) for high, low in pairs]
+        return self._estrin(self.op("mulf", x, x), [*coefficients[:odd], *linear])
 
     def power_of_two(self, exponent: str) -> str:
         """2 to an integer power in the normal range; 0 for one below the range, infinity for one above."""

@@ -29,8 +29,6 @@ FUNCTIONS: dict[str, Callable[..., str]] = {
     **{f"math.{name}": getattr(trigonometric, name) for name in "sin cos tan asin acos atan atan2".split()},
     "math.powf": powers.pow,
 }  # fmt: skip
-#: Operations that are expanded for f32 only.
-NARROW = frozenset({"math.erf"})
 
 
 @register_pass
@@ -48,7 +46,7 @@ class ExpandMath(Pass):
         defined: set[str] = set()
         for op in gather(module.operation, lambda op: op.name in FUNCTIONS):
             element, lanes = float_shape(op.results[0].type) or ("", 0)
-            if element in FORMATS and (element == "f32" or op.name not in NARROW):
+            if element in FORMATS:
                 typed = "" if element == "f32" else f"_{element}"
                 name = f"oneflow_{op.name.removeprefix('math.')}{typed}_{lanes}"
                 call_inlined(module, op, FUNCTIONS[op.name], name, defined)

@@ -1,6 +1,7 @@
-"""exp, log, tanh and related functions: other bases, hyperbolic functions and their inverses; erf of f32.
+"""exp, log, tanh, erf and related functions: other bases, hyperbolic functions and their inverses.
 
-All but erf are for f32 and f64, with the constants in `float_formats`. The coefficients of erf are N. Juffa's.
+All are for f32 and f64, with the constants in `float_formats`. Chains of dependent operations are short: a core works
+on few vectors at once.
 """
 
 from __future__ import annotations
@@ -11,22 +12,18 @@ LOG_2, LOG2_E, LOG10_E = 0.6931471805599453, 1.4426950408889634, 0.4342944819032
 
 
 def _reduced(m: Math, x: str) -> tuple[str, str]:
-    """Range reduction: x = r + n log(2) with |r| <= log(2) / 2, as (r, n)."""
-    n = m.unary("roundeven", m.op("mulf", x, m.const(LOG2_E)))
-    return _subtract_log_2(m, x, n), n
-
-
-def _subtract_log_2(m: Math, x: str, n: str) -> str:
-    """x - n log(2), with log(2) in two parts."""
+    """Range reduction: x = r + n log(2) with |r| <= log(2) / 2, as (r, n) with an integer n. NaN stays NaN."""
+    n, integer = integral(m, m.fma(x, m.const(LOG2_E), m.const(m.format.rounding_shift)))
     high, low = m.format.log_2
-    return m.fma(n, m.const(-low), m.fma(n, m.const(-high), x))
+    return m.fma(n, m.const(-low), m.fma(n, m.const(-high), x)), integer
 
 
-def _reduced_by_shift(m: Math, x: str) -> tuple[str, str]:
-    """Range reduction for x of few integer digits; n is in the low bits of an integer. NaN stays NaN."""
-    shift = m.const(m.format.rounding_shift)
-    shifted = m.fma(x, m.const(LOG2_E), shift)
-    return _subtract_log_2(m, x, m.op("subf", shifted, shift)), m.bits(shifted)
+def integral(m: Math, shifted: str) -> tuple[str, str]:
+    """The nearest integral number to x, as a float and as an integer, from `shifted`, x plus the `rounding_shift` of
+    the format. NaN stays NaN, with any integer.
+    """
+    shift = m.format.rounding_shift
+    return m.op("subf", shifted, m.const(shift)), m.on_bits("subi", m.bits(shifted), m.bits(m.const(shift)))
 
 
 def expm1_polynomial(m: Math, r: str) -> str:
@@ -37,7 +34,7 @@ def expm1_polynomial(m: Math, r: str) -> str:
 def _split_exp(m: Math, x: str) -> tuple[str, str]:
     """e^x = y 2^n, as (y, n)."""
     r, n = _reduced(m, x)
-    return m.op("addf", expm1_polynomial(m, r), m.const(1.0)), m.to_integer(n)
+    return m.op("addf", expm1_polynomial(m, r), m.const(1.0)), n
 
 
 def scaled(m: Math, y: str, n: str) -> str:
@@ -49,16 +46,15 @@ def scaled(m: Math, y: str, n: str) -> str:
 
 def exp(m: Math, x: str) -> str:
     """e^x."""
-    return m.select(m.is_nan(x), x, scaled(m, *_split_exp(m, m.clamp(x, *m.format.exp_range))))
+    return scaled(m, *_split_exp(m, m.clamp(x, *m.format.exp_range)))
 
 
 def exp2(m: Math, x: str) -> str:
     """2^x."""
     inside = m.clamp(x, *m.format.exp2_range)
-    n = m.unary("roundeven", inside)
+    n, integer = integral(m, m.op("addf", inside, m.const(m.format.rounding_shift)))
     r = m.op("mulf", m.op("subf", inside, n), m.const(LOG_2))
-    y = m.op("addf", expm1_polynomial(m, r), m.const(1.0))
-    return m.select(m.is_nan(x), x, scaled(m, y, m.to_integer(n)))
+    return scaled(m, m.op("addf", expm1_polynomial(m, r), m.const(1.0)), integer)
 
 
 def expm1(m: Math, x: str) -> str:
@@ -66,20 +62,12 @@ def expm1(m: Math, x: str) -> str:
     plain, highest = m.format.expm1_limit, m.format.exp_range[1]
     inside = m.clamp(x, -plain, highest)
     r, n = _reduced(m, inside)
-    n = m.to_integer(n)
     near = expm1_polynomial(m, r)
     scale = m.power_of_two(m.on_bits("minsi", n, m.number(64)))
     small = m.fma(scale, near, m.op("subf", scale, m.const(1.0)))
     large = scaled(m, m.op("addf", near, m.const(1.0)), n)
     y = m.select(m.compare("cmpf", "ogt", x, m.const(plain)), large, small)
-    unchanged = m.op("ori", m.is_nan(x), m.compare("cmpf", "oeq", x, m.const(0.0)), element="i1")
-    return m.select(unchanged, x, y)
-
-
-def _unclamped_exp(m: Math, x: str) -> str:
-    """e^x for x in [-80, 80]."""
-    y, n = _split_exp(m, x)
-    return m.op("mulf", y, m.power_of_two(n))
+    return m.select(m.compare("cmpf", "oeq", x, m.const(0.0)), x, y)
 
 
 def exponent_and_mantissa(m: Math, x: str) -> tuple[str, str]:
@@ -167,10 +155,8 @@ def tanh(m: Math, x: str) -> str:
     # Beyond the bound the result is 1. NaN stays NaN.
     bound = m.const(m.format.expm1_limit / 2)
     bounded = m.select(m.compare("cmpf", "ogt", size, bound), bound, size)
-    r, shifted = _reduced_by_shift(m, m.op("addf", bounded, bounded))
-    # 2^n / 2: the low bits of the shifted number are n.
-    bits = m.on_bits("shli", shifted, m.number(m.format.mantissa_bits))
-    scale = m.from_bits(m.on_bits("addi", bits, m.number((m.format.bias - 1) << m.format.mantissa_bits)))
+    r, n = _reduced(m, m.op("addf", bounded, bounded))
+    scale = m.power_of_two(m.on_bits("subi", n, m.number(1)))
     h = m.fma(scale, expm1_polynomial(m, r), m.op("subf", scale, m.const(0.5)))
     y = m.op("divf", h, m.op("addf", h, m.const(1.0)))
     small = m.fma(m.op("negf", h), y, h)
@@ -178,20 +164,21 @@ def tanh(m: Math, x: str) -> str:
 
 
 def erf(m: Math, x: str) -> str:
-    """The error function: a polynomial up to 0.93, 1 - exp(polynomial) above."""
-    size = m.unary("absf", x)
-    z = m.op("mulf", x, x)
-    p = m.polynomial(z, -5.96761703e-4, 4.99119423e-3, -2.67681349e-2, 1.12819925e-1, -3.76125336e-1, 1.28379166e-1)
-    small = m.fma(p, x, x)
-    # Beyond 4 the result is 1; the polynomial would overflow.
-    t = m.clamp(size, 0.0, 4.0)
-    q = m.polynomial(
-        t, -1.72853470e-5, 3.83197126e-4, -3.88396438e-3, 2.42546219e-2, -1.06777877e-1, -6.34846687e-1,
-        -1.28717512e-1,
-    )  # fmt: skip
-    large = m.op("subf", m.const(1.0), _unclamped_exp(m, m.fma(q, t, m.op("subf", m.const(0.0), t))))
-    y = m.copysign(m.select(m.compare("cmpf", "olt", size, m.const(0.927734375)), small, large), x)
-    return m.select(m.compare("cmpf", "uno", x, x), x, y)
+    """The error function: an odd polynomial near 0, 1 - erfc further out."""
+    size = m.absolute(x)
+    small = m.fma(m.polynomial(m.op("mulf", x, x), *m.format.erf), x, x)
+    large = m.op("subf", m.const(1.0), _erfc(m, m.clamp(size, 0.0, m.format.erf_limits[1])))
+    # NaN is in the small branch, which keeps NaN.
+    near = m.compare("cmpf", "ult", size, m.const(m.format.erf_limits[0]))
+    return m.copysign(m.select(near, small, large), x)
+
+
+def _erfc(m: Math, x: str) -> str:
+    """1 - erf(x) for x between the limits of erf: 2^(x p(x)), to the digits that 1 - erfc(x) keeps."""
+    p = m.polynomial(x, *m.format.erfc)
+    n, integer = integral(m, m.fma(x, p, m.const(m.format.rounding_shift)))
+    power = m.polynomial(m.fma(x, p, m.op("negf", n)), *m.format.erfc_exp2, 1.0)
+    return m.from_bits(m.on_bits("addi", m.bits(power), m.on_bits("shli", integer, m.number(m.format.mantissa_bits))))
 
 
 def _half_exp(m: Math, size: str) -> str:
@@ -206,14 +193,13 @@ def sinh(m: Math, x: str) -> str:
     small = m.fma(m.op("mulf", m.polynomial(z, *m.format.sinh), z), x, x)
     half = _half_exp(m, size)
     large = m.copysign(m.op("subf", half, m.op("divf", m.const(0.25), half)), x)
-    y = m.select(m.compare("cmpf", "olt", size, m.const(1.0)), small, large)
-    return m.select(m.is_nan(x), x, y)
+    return m.select(m.compare("cmpf", "olt", size, m.const(1.0)), small, large)
 
 
 def cosh(m: Math, x: str) -> str:
     """The hyperbolic cosine."""
     half = _half_exp(m, m.absolute(x))
-    return m.select(m.is_nan(x), x, m.op("addf", half, m.op("divf", m.const(0.25), half)))
+    return m.op("addf", half, m.op("divf", m.const(0.25), half))
 
 
 def asinh(m: Math, x: str) -> str:

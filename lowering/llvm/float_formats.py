@@ -1,7 +1,7 @@
 """Floating-point formats f32 and f64 for approximations of functions: bit positions, limits, coefficients.
 
 The coefficients of f32 are those of Cephes. The coefficients of f64 interpolate in Chebyshev points, to less than
-2^-54.
+2^-54. The coefficients of `erf` and `erfc` minimize the largest relative error of erf(x).
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ class Format:
     `root_half` are the bits of sqrt(1/2). Ratios are scaled if a term exceeds `ratio_limit`. Constants are in parts:
     the first part has so few bits that its products with exponents are exact. Polynomials begin with the highest
     power: `expm1` is (e^r - 1 - r) / r^2, `log` is (log((1 + s) / (1 - s)) / s - 2) / s^2, `cosine` is (cos(r) - 1 +
-    r^2 / 2) / r^4, and the others are (f(x) / x - 1) / x^2. All but `expm1` are polynomials in the square.
+    r^2 / 2) / r^4, `erf` is erf(x) / x - 1, and the others are (f(x) / x - 1) / x^2; these are polynomials in the
+    square. `erf` holds up to the first of `erf_limits`; from the second on, erf(x) is 1. Between these limits, `erfc`
+    is log2(erfc(x)) / x, and `erfc_exp2` is (2^r - 1) / r, both to the digits that 1 - erfc(x) keeps.
     """
 
     integer: str
@@ -43,6 +45,10 @@ class Format:
     tangent: tuple[float, ...]
     arcsine: tuple[float, ...]
     arctangent: tuple[float, ...]
+    erf_limits: tuple[float, float]
+    erf: tuple[float, ...]
+    erfc: tuple[float, ...]
+    erfc_exp2: tuple[float, ...]
 
     @property
     def rounding_shift(self) -> float:
@@ -67,6 +73,18 @@ F32 = Format(
     ),
     arcsine=(4.2163199048e-2, 2.4181311049e-2, 4.5470025998e-2, 7.4953002686e-2, 1.6666752422e-1),
     arctangent=(8.05374449538e-2, -1.38776856032e-1, 1.99777106478e-1, -3.33329491539e-1),
+    erf_limits=(0.927734375, 4.0),
+    erf=(
+        -0.00059659589026683289, 0.0049883664122161109, -0.026763391611031558, 0.11281729059167633,
+        -0.37612485562991115, 0.12837914835934805,
+    ),
+    erfc=(
+        0.00030836783902656337, -0.0046353933253017512, 0.033014449606337347, -0.15184729988694975,
+        -0.91715774764961727, -1.6280990943191881,
+    ),
+    erfc_exp2=(
+        0.0013406104922845127, 0.0096719868273536842, 0.055503121081661048, 0.24022230888432814, 0.69314721244743,
+    ),
 )  # fmt: skip
 
 F64 = Format(
@@ -114,6 +132,24 @@ F64 = Format(
         -0.019162068915902573, 0.039219552532551293, -0.050850304928109408, 0.058580687568615106,
         -0.066645022156714473, 0.076921825351166484, -0.090909045498846111, 0.11111111014561013,
         -0.14285714284657894, 0.1999999999999548, -0.33333333333333331,
+    ),
+    erf_limits=(1.0, 6.0),
+    erf=(
+        -7.781606256148747e-10, 1.3712139298357187e-08, -1.6206584499053844e-07, 1.644716722467218e-06,
+        -1.492471520820777e-05, 0.00012055293728463374, -0.0008548325934363971, 0.00522397760622261,
+        -0.026866170643123872, 0.1128379167094426, -0.3761263890318352, 0.12837916709551256,
+    ),
+    erfc=(
+        2.1880330384900165e-12, -9.717960746108582e-11, 2.0209449040150476e-09, -2.6130914710274975e-08,
+        2.349895249650645e-07, -1.5542440598533666e-06, 7.764214438893909e-06, -2.9343889784539865e-05,
+        8.080210020157987e-05, -0.0001376662372059753, 1.2572064410431288e-06, 0.000829247225071952,
+        -0.00244210420751945, 0.0003060436621706782, 0.027591415260244268, -0.14826693371958513, -0.9184488881841308,
+        -1.6279069467524458,
+    ),
+    erfc_exp2=(
+        4.457318765906715e-10, 7.0738679294989856e-09, 1.0178046906709279e-07, 1.3215434772978674e-06,
+        1.5252733866568521e-05, 0.00015403530458150258, 0.0013333558146379778, 0.009618129107593314,
+        0.05550410866482174, 0.24022650695910133, 0.6931471805599453,
     ),
 )  # fmt: skip
 

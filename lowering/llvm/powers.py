@@ -6,7 +6,14 @@ The logarithm is an f64 for f32 results, and a double-double number for f64 resu
 from __future__ import annotations
 
 from oneflow.lowering.llvm.arithmetic import Math
-from oneflow.lowering.llvm.exponentials import LOG_2, expm1_polynomial, exponent_and_mantissa, parts_of_normal, scaled
+from oneflow.lowering.llvm.exponentials import (
+    LOG_2,
+    expm1_polynomial,
+    exponent_and_mantissa,
+    integral,
+    parts_of_normal,
+    scaled,
+)
 
 #: log2((1 + s) / (1 - s)) / s as a polynomial in s^2, to 2^-37.
 _LOG2 = (0.34073299324245587, 0.41167268734376855, 0.57708358300700868, 0.96179667336823094, 2.8853900817900482)
@@ -116,10 +123,10 @@ def _by_pair(m: Math, y: str, logarithm: Pair, special_cases: bool) -> str:
     # Beyond this limit the result is 0 or infinite, and the rest can be NaN.
     inside = m.compare("cmpf", "olt", m.absolute(product), m.const(m.format.exp2_range[1] + 100))
     bounded = m.clamp(_without_nan(m, product) if special_cases else product, *m.format.exp2_range)
-    n = m.unary("roundeven", bounded)
+    n, integer = integral(m, m.op("addf", bounded, m.const(m.format.rounding_shift)))
     r = m.op("addf", m.op("subf", bounded, n), m.select(inside, rest, m.const(0.0)))
     y = m.op("addf", expm1_polynomial(m, m.op("mulf", r, m.const(LOG_2))), m.const(1.0))
-    return scaled(m, y, m.to_integer(n))
+    return scaled(m, y, integer)
 
 
 def _log2_pair(m: Math, exponent: str, mantissa: str) -> Pair:
