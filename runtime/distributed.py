@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from oneflow.dialect import oneflow as dialect
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.lazy import lazy
 from oneflow.dialect.nd_sbp import Mesh, NdSbp, broadcast, devices, group, local_region, local_shape
+from oneflow.dialect.oneflow import create_context
+from oneflow.dialect.reader import read_module
 from oneflow.dialect.record import REGISTRY, Registry
 from oneflow.dialect.tensor_desc import TensorDesc, from_mlir
 from oneflow.lowering.linalg.checks import location_text
@@ -179,10 +180,6 @@ def compile_distributed(
 
     gpu_group = gpus(world) if device == "cuda" else None
 
-    if len(places) > 1:
-        # Threads compile in one context, which no pass may add an operator to while another thread reads it.
-        dialect.declare(boxed.context, registry)
-
     def load(place: int) -> CpuExecutable | CudaExecutable:
         sites = [text for op in collectives_of(programs[place], registry) for text in _sites(op)]
         kernels = Collectives(world, mesh, ranks, place, sites, gpu_group)
@@ -212,7 +209,9 @@ def _layouts(
 
 
 def _program(boxed: ir.Module, entry: str, place: int, registry: Registry) -> ir.Module:
-    program = physical(boxed, place, registry)
+    """The program of one rank, in a context of its own: threads compile the programs of ranks at once."""
+    text = str(physical(boxed, place, registry).operation.get_asm(enable_debug_info=True))
+    program = read_module(text, create_context(registry, operators=()), registry=registry, verify=False)
     with program.context:
         keep_entry(program, entry)
     return program
