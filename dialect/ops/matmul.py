@@ -300,7 +300,7 @@ class FusedMatmulBias:
         product = c.sum_(shape, depth, lambda *at: op.x[(*at[:-2], at[-1])] * op.weight[at[-2:]])
 
         def body(*at: Expr) -> Expr:
-            biased = _times(product[at], op.alpha) + op.bias[at[-1:]]
+            biased: Expr = _times(product[at], op.alpha) + op.bias[at[-1:]]
             return biased if op._add_to_output is None else biased + _times(op._add_to_output[at], op.beta)
 
         return c.element_wise(shape, body, op.x.dtype)
