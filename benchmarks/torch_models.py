@@ -29,9 +29,9 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.nn import functional as F  # noqa: N812
 from torch._dynamo.utils import counters
 from torch.export import Dim
+from torch.nn import functional as F  # noqa: N812
 from torch.utils import _pytree as pytree
 
 import oneflow as flow

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import functools
 import types as python_types
+import weakref
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -72,6 +74,22 @@ def declare(context: ir.Context, records: Iterable[Operator]) -> None:
         for record in new:
             if record.pure:
                 ext.Pure.attach(PREFIX + record.name)
+
+
+_owners: weakref.WeakKeyDictionary[ir.Context, Lock] = weakref.WeakKeyDictionary()
+
+
+@contextmanager
+def exclusive(context: ir.Context) -> Iterator[None]:
+    """A context manager in which one thread works in `context`, and other threads wait at theirs.
+
+    Builders and passes declare operators at their first use. MLIR changes tables of the context then, which no other
+    thread may read: a program that several threads lower is lowered within this context manager.
+    """
+    with _loading.held():
+        owner = _owners.setdefault(context, Lock(reentrant=True))
+    with owner.held():
+        yield
 
 
 def _definition(record: Operator) -> str:

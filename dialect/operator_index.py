@@ -190,7 +190,7 @@ OPERATORS = {
         combined_margin_loss combined_margin_loss_grad
     """,
     "matmul": """
-        batch_matmul bias_add broadcast_matmul broadcast_matmul_grad_b fused_matmul_bias matmul
+        batch_matmul bias_add broadcast_matmul broadcast_matmul_grad_b fused_matmul_bias matmul row_products
     """,
     "movement": """
         expand expand_dims reshape reshape_like squeeze transpose

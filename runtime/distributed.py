@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from oneflow.dialect import oneflow as dialect
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.lazy import lazy
 from oneflow.dialect.nd_sbp import NdSbp, broadcast
+from oneflow.dialect.oneflow import create_context
+from oneflow.dialect.reader import read_module
 from oneflow.dialect.record import REGISTRY, Registry
 from oneflow.dialect.tensor_desc import TensorDesc, from_mlir
 from oneflow.lowering.kernels.donated_arguments import donated_arguments
@@ -139,9 +140,6 @@ def compile_distributed(
         world.check_agreement(
             "collectives", "\n".join(map(collective_text, collectives_of(representative, registry)))
         )
-    if len(programs) > 1:
-        # Threads compile in one context, which no pass may add an operator to while another thread reads it.
-        dialect.declare(boxed.context, registry)
     load = _loader(placement, entry, options, registry)
     executables = world.run([functools.partial(load, p, module) for p, module in programs.items()])
     ranked = {p: Program(programs[p], e) for p, e in zip(programs, executables, strict=True)}
@@ -182,7 +180,9 @@ def _layouts(
 
 
 def _program(boxed: ir.Module, entry: str, place: int, registry: Registry) -> ir.Module:
-    program = physical(boxed, place, registry)
+    """The program of one rank, in a context of its own: threads compile the programs of ranks at once."""
+    text = str(physical(boxed, place, registry).operation.get_asm(enable_debug_info=True))
+    program = read_module(text, create_context(registry, operators=()), registry=registry, verify=False)
     with program.context:
         keep_entry(program, entry)
     return program

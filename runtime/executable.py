@@ -15,6 +15,7 @@ import numpy as np
 from oneflow import dialect
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.lazy import lazy
+from oneflow.dialect.oneflow import exclusive
 from oneflow.dialect.record import REGISTRY, Registry
 from oneflow.dialect.tensor_desc import TensorDesc, from_mlir
 from oneflow.lowering.linalg.checks import read_sites
@@ -96,9 +97,9 @@ def _find(key: str, entry: str) -> tuple[CompiledMetadata, objects.Code] | None:
 def _compile(
     source: ProgramSource, signature: Any, options: Options, key: str
 ) -> tuple[CompiledMetadata, objects.Code]:
-    lowered = source.lower("llvm")
-    metadata = source.metadata(lowered, signature[1])
-    with lowered.context, tempfile.TemporaryDirectory() as folder:
+    with exclusive(source.context), source.context, tempfile.TemporaryDirectory() as folder:
+        lowered = source.lower("llvm")
+        metadata = source.metadata(lowered, signature[1])
         path = Path(folder) / "program.so" if options.cached else None
         code = objects.compile_code(lowered, source.entry, options.level, path)
         if path is not None and path.exists():
@@ -248,7 +249,7 @@ class ProgramSource:
 
         Up to linalg, where rules of user operators take part, the module is verified after each pass.
         """
-        with self.context, ir.Location.unknown(), using_cpu(self.target):
+        with exclusive(self.context), self.context, ir.Location.unknown(), using_cpu(self.target):
             module = ir.Module.parse(text)
             keep_entry(module, self.entry)
             first = stage

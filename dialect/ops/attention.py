@@ -118,15 +118,15 @@ def _like(ops: Builder, x: Value, shape: Any) -> Value:
     return x if x.shape == tuple(shape) else ops.reshape(x, shape=list(shape))
 
 
-def _product(ops: Builder, a: Value, b: Value, **flags: bool) -> Value:
+def _product(ops: Builder, a: Value, b: Value, name: str = "batch_matmul") -> Value:
     """The product of `a`'s heads with the heads of `b` that they share, in the shape (batch, heads, ..)."""
-    product = ops.batch_matmul(_grouped(ops, a, b), b, **flags)
+    (product,) = ops.call(name, _grouped(ops, a, b), b)
     return _like(ops, product, (*a.shape[:3], product.shape[3]))
 
 
 def _scores(ops: Builder, op: Call) -> Value:
     """The operand of the softmax, in the accumulator's type."""
-    scores: Value = widen(ops, _product(ops, op.query, op.key, transpose_b=True)) * op.scale
+    scores: Value = _product(ops, op.query, op.key, "row_products") * op.scale
     if op.mask is not None:
         scores = ops.broadcast_add(scores, widen(ops, op.mask))
     if op.causal:
@@ -271,7 +271,7 @@ class Attention:
 def _slopes(ops: Builder, op: Call, dy: Value, delta: Value) -> tuple[Value, Value]:
     """The weights, before any is dropped, and the gradient by the scores, in the type of sums."""
     weights = ops.exp(_scores(ops, op) - _row(ops, _base(ops, op, op.logsumexp)))
-    direct = widen(ops, _product(ops, dy, op.value, transpose_b=True))
+    direct = _product(ops, dy, op.value, "row_products")
     return weights, weights * (_dropped(ops, op, direct) - _row(ops, delta))
 
 

@@ -16,6 +16,7 @@ from oneflow.dialect.dtypes import DType
 from oneflow.dialect.elementwise import conjugate, sum_to
 from oneflow.dialect.ops.reduce import accumulator_type
 from oneflow.dialect.ops.scalar_ops import expect_whole
+from oneflow.dialect.ops.softmax import narrow, widen
 from oneflow.dialect.record import Call, Operator, define, operator
 from oneflow.dialect.sbp import Factors
 from oneflow.dialect.scalar import Expr
@@ -190,6 +191,38 @@ _product(
 )  # fmt: skip
 
 
+@operator("row_products(a, b) -> out")
+class RowProducts:
+    """a @ transpose(b) of stacks of matrices of one leading shape, in the type of sums: f32 for f16 and bf16.
+
+    Operators that compute further in the type of sums use these products, which are not rounded.
+    """
+
+    def types(op: Call) -> TensorDesc:
+        expect_dtype(op, "a", op.a, dtypes.FLOATS)
+        same_dtype(op, op.operands)
+        lead = _same_batch(op)
+        expect_dim(op, "the contracted dimension of b", op.b.shape[-1], op.a.shape[-1])
+        return TensorDesc((*lead, op.a.shape[-2], op.b.shape[-2]), op.a.dtype.accumulator)
+
+    def sbp(op: Call) -> Factors:
+        batch = " ".join(f"d{i}" for i in range(op.a.rank - 2))
+        return Factors(f"{batch} m k, {batch} n k -> {batch} m n", "each")
+
+    def grad(ops: Builder, op: Call, dout: Value) -> dict[str, Any]:
+        return {
+            "a": lambda: narrow(ops, ops.batch_matmul(dout, widen(ops, op.b)), op.a.dtype),
+            "b": lambda: narrow(ops, ops.batch_matmul(dout, widen(ops, op.a), transpose_a=True), op.b.dtype),
+        }
+
+    def compute(op: Call) -> Stage:
+        shape = (*op.a.shape[:-1], op.b.shape[-2])
+        return c.sum_(shape, op.a.shape[-1:], lambda *at: op.a[(*at[:-2], at[-1])] * op.b[(*at[:-3], *at[-2:])])
+
+    def reference(a: Any, b: Any) -> Any:
+        return a.astype(accumulator_type(a)) @ b.astype(accumulator_type(b)).swapaxes(-1, -2)
+
+
 @operator("broadcast_matmul_grad_b(a, b, _add_to_output?, alpha: double = 1.0) -> out")
 class BroadcastMatmulGradB:
     """alpha * sum of outer products of the rows of `a` and `b`: the gradient of a matrix shared by a batch."""
@@ -229,8 +262,8 @@ class BroadcastMatmulGradB:
         return _scaled(x.T @ y, alpha, add, a.dtype)
 
 
-def _times(value: Value, number: float) -> Value:
-    """A value times a number, itself where that is 1."""
+def _times(value: Any, number: float) -> Any:
+    """A value or an element times a number, itself where that is 1."""
     return value if number == 1 else value * number
 
 
@@ -262,15 +295,21 @@ class FusedMatmulBias:
             "_add_to_output": lambda: _times(dout, op.beta),
         }
 
-    def decompose(ops: Builder, op: Call) -> Value:
-        product = ops.broadcast_matmul(op.x, op.weight, transpose_b=True, alpha=op.alpha) + op.bias
-        value: Value = product if op._add_to_output is None else product + _times(op._add_to_output, op.beta)
-        return value
+    def compute(op: Call) -> Stage:
+        shape, depth = (*op.x.shape[:-1], op.weight.shape[0]), op.x.shape[-1:]
+        product = c.sum_(shape, depth, lambda *at: op.x[(*at[:-2], at[-1])] * op.weight[at[-2:]])
+
+        def body(*at: Expr) -> Expr:
+            biased: Expr = _times(product[at], op.alpha) + op.bias[at[-1:]]
+            return biased if op._add_to_output is None else biased + _times(op._add_to_output[at], op.beta)
+
+        return c.element_wise(shape, body, op.x.dtype)
 
     def reference(x: Any, weight: Any, bias: Any, add: Any, *, alpha: Any, beta: Any) -> Any:
         product = np.matmul(x.astype(accumulator_type(x)), weight.astype(accumulator_type(x)).T)
-        biased = product * np.asarray(alpha, product.dtype) + bias
-        return (biased if add is None else biased + np.asarray(beta, product.dtype) * add).astype(x.dtype)
+        biased = product * np.asarray(alpha, product.dtype) + bias.astype(product.dtype)
+        added = biased if add is None else biased + np.asarray(beta, product.dtype) * add.astype(product.dtype)
+        return added.astype(x.dtype)
 
 
 @operator("bias_add(a, b, axis: int32 = 0) -> out")

@@ -109,16 +109,13 @@ def compile_call(
         PassError: the operator cannot be lowered.
     """
     descs = flatten(op.inputs.values())
-    with (
-        _lock.held(),
-        _context(_additions()),
-        ir.Location.unknown(),
-    ):
-        module = ir.Module.create()
-        entry = func.FuncOp(ENTRY, ([d.to_mlir() for d in descs], []), ip=ir.InsertionPoint(module.body))
-        _fill(entry, op, results)
-        if in_place_operand is not None:
-            donate_arguments(entry.operation, [(in_place_operand, 0)])
+    with _lock.held(), _context(_additions()) as context, ir.Location.unknown():
+        with dialect.exclusive(context):
+            module = ir.Module.create()
+            entry = func.FuncOp(ENTRY, ([d.to_mlir() for d in descs], []), ip=ir.InsertionPoint(module.body))
+            _fill(entry, op, results)
+            if in_place_operand is not None:
+                donate_arguments(entry.operation, [(in_place_operand, 0)])
         if isinstance(place, Ranks):
             placements = ProgramPlacements(place.placement)
             arguments = [(place.placement, nd) for nd in place.layouts]

@@ -6,6 +6,8 @@ import stat
 import subprocess
 import sys
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import ml_dtypes
 import numpy as np
@@ -18,6 +20,7 @@ from oneflow.dialect.reader import read_module
 from oneflow.dialect.record import REGISTRY
 from oneflow.lowering.kernels.share_kernels import ShareKernels
 from oneflow.passes.base import PassError
+from oneflow.passes.pipeline import Pipeline
 from oneflow.passes.walk import gather_named
 from oneflow.runtime import cache, native
 from oneflow.runtime.executable import (
@@ -321,6 +324,25 @@ def test_called_from_several_threads_at_once():
     for thread in threads:
         thread.join()
     assert len(same) == 100 and all(same)
+
+
+def test_threads_that_compile_programs_of_one_context_take_turns(monkeypatch):
+    context = create_context(operators=())
+    modules = [read_module(SOFTMAX.replace("300", str(n)), context) for n in (3, 4, 5)]
+    lowering, together = [], []
+    run = Pipeline.run
+
+    def watched(pipeline, module, *more):
+        lowering.append(module)
+        together.append(len(lowering))
+        time.sleep(0.01)
+        run(pipeline, module, *more)
+        lowering.pop()
+
+    monkeypatch.setattr(Pipeline, "run", watched)
+    with ThreadPoolExecutor(len(modules)) as pool:
+        list(pool.map(lambda module: compile_module(module, options=Options(cached=False)), modules))
+    assert len(together) >= len(modules) and max(together) == 1
 
 
 def test_results_do_not_depend_on_the_number_of_threads():

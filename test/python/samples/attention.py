@@ -43,6 +43,12 @@ WHOLE: dict[str, Any] = {"gradient": False, "why": "only for devices that have k
 #: Logarithms of sums of about a hundred weights.
 WEIGHED = Wide((1, 4, 70), 7.0, 8.0)
 
+#: Large products with small differences, which f16 and bf16 would round to other weights.
+ABOUT_3, ABOUT_4 = {"low": 2.0, "high": 4.0}, {"low": 3.0, "high": 4.0}
+STEEP = [t(1, 2, 8, 4, **ABOUT_3), t(1, 2, 16, 4, **ABOUT_4), t(1, 2, 16, 4, **ABOUT_4)]
+STEEP_ROWS = [Wide((1, 2, 8), 24.0, 26.0), Wide((1, 2, 8), 40.0, 44.0)]
+ROUNDED: dict[str, Any] = {"dtypes": (bfloat16, float16), "gradient": False, "why": "only for scores of 16 bits"}
+
 #: Dropped weights: by the seed, by the offset of the seed, and by the position of a device's part.
 DROPPED: dict[str, Any] = {"rate": 0.3, "seed": 11}
 PART = {**DROPPED, "logical_shape": [2, 6, 5, 7], "logical_begin": [1, 2, 0, 1]}
@@ -92,6 +98,8 @@ SAMPLES = [
     Sample("attention_grad", [t(1, 3, 3, 2), *ONE, t(1, 3, 1, 3), None, row(1, 3, 3), row(1, 3, 3)], **SPLIT),
     *(sample for block in BLOCKS for sample in _blocks(*block)),
     *_blocks(2, 100, [], False, **DROPPED),
+    Sample("attention", [*STEEP[:2], t(1, 2, 16, 4)], {"scale": 2.0}, **ROUNDED),
+    Sample("attention_grad", [STEEP[0], *STEEP, None, None, *STEEP_ROWS], {"scale": 0.5}, **ROUNDED),
 ]
 BAD = [
     Bad("attention", PLAIN, {"rate": 1.5}, match="expected a rate of 0 to 1, got 1.5"),
