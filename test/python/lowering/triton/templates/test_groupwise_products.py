@@ -1,5 +1,7 @@
 """Products with weights of 4 and 8 bits: kernels that dequantize in registers, against NumPy in f64."""
 
+from typing import Any
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -50,7 +52,7 @@ def weights_of(packed, bits, group, scale, zero):
     return numbers * spread[0] + spread[1]
 
 
-CALLS = {
+CALLS: dict[str, tuple[tuple[int, ...], int, int, int, dict[str, Any]]] = {
     "4 bits": ((1, 64), 40, 4, 32, {}),
     "4 bits, zero points, bias": ((3, 256), 48, 4, 128, {"symmetric": False, "bias": True}),
     "4 bits, signed": ((17, 96), 33, 4, 96, {"stored": "i8"}),
