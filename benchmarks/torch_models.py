@@ -150,7 +150,7 @@ class Unet(nn.Module):  # type: ignore[misc]  # PyTorch is not followed
         return self.head(self.norm(x))
 
 
-class Recommender(nn.Module):  # type: ignore[misc]
+class Recommender(nn.Module):
     """Embeddings of categories, numbers, and the products of all pairs, as in DLRM."""
 
     def __init__(self) -> None:
@@ -168,7 +168,7 @@ class Recommender(nn.Module):  # type: ignore[misc]
         return torch.sigmoid(self.top(torch.cat([bottom, pairs[:, rows, columns]], 1)))
 
 
-class Mlp(nn.Module):  # type: ignore[misc]
+class Mlp(nn.Module):
     """Layers without convolutions."""
 
     def __init__(self) -> None:
@@ -341,7 +341,7 @@ def _tensors(result: Any) -> list[torch.Tensor]:
     return [x for x in leaves if isinstance(x, torch.Tensor)]
 
 
-class Tensors(nn.Module):  # type: ignore[misc]
+class Tensors(nn.Module):
     """A model whose results are a list of tensors."""
 
     def __init__(self, model: nn.Module) -> None:
