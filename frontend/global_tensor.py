@@ -1,9 +1,9 @@
-"""Global tensors: tensors whose pieces lie on the ranks of a placement.
+"""Global tensors: tensors whose shards lie on the ranks of a placement.
 
     placement = flow.placement("cpu", ranks=[0, 1])
     x = flow.tensor(data).to_global(placement, flow.sbp.split(0))      x.sbp      x.to_local()
 
-Every rank has the whole tensor before `to_global` and a piece of it afterwards. In compiled functions `to_global`
+Every rank has the whole tensor before `to_global` and a shard of it afterwards. In compiled functions `to_global`
 states the layout of a value from there on. Importing this module gives tensors these methods.
 """
 
@@ -93,13 +93,13 @@ def _cast(builder: Any, x: Tensor, placement: Placement | None, sbp: Any, grad_s
 
 
 def to_local(x: EagerTensor) -> Tensor:
-    """The piece of a global tensor on this rank, in the same memory; if one process has all ranks, the piece of the
+    """The shard of a global tensor on this rank, in the same memory; if one process has all ranks, the shard of the
     first.
 
-    The gradient by `x` has the layout of `x`: every rank gives the gradient of its own piece.
+    The gradient by `x` has the layout of `x`: every rank gives the gradient of its own shard.
 
     Raises:
-        RuntimeError: `x` is no global tensor, or this rank has no piece of it.
+        RuntimeError: `x` is no global tensor, or this rank has no shard of it.
     """
     data = x.storage
     if not is_on_ranks(data):
@@ -108,8 +108,8 @@ def to_local(x: EagerTensor) -> Tensor:
         data.local()
     except ValueError as error:
         raise refuse(str(error)) from None
-    piece: Tensor = LocalPiece.apply(x)
-    return piece
+    shard: Tensor = LocalShard.apply(x)
+    return shard
 
 
 def _refuse_in_trace(x: Tensor) -> Tensor:
@@ -122,35 +122,35 @@ def _refuse_in_trace(x: Tensor) -> Tensor:
                "and call to_local() on the result")  # fmt: skip
 
 
-class LocalPiece(Function):
-    """The piece of a global tensor on this rank."""
+class LocalShard(Function):
+    """The shard of a global tensor on this rank."""
 
     @staticmethod
     def forward(ctx: Any, x: EagerTensor) -> EagerTensor:
-        """The piece, in the same memory."""
+        """The shard, in the same memory."""
         data: Any = x.storage
-        ctx.layout, piece = (data.placement, data.layout), data.local()
-        return EagerTensor(BUILDER.wrap(piece)) if is_on_device(piece) else wrapped(piece)
+        ctx.layout, shard = (data.placement, data.layout), data.local()
+        return EagerTensor(BUILDER.wrap(shard)) if is_on_device(shard) else wrapped(shard)
 
     @staticmethod
     def backward(ctx: Any, grad: EagerTensor) -> Any:
-        """The gradients of all pieces as one global tensor."""
-        return FromLocalPiece.apply(grad, *ctx.layout)
+        """The gradients of all shards as one global tensor."""
+        return FromLocalShard.apply(grad, *ctx.layout)
 
 
-class FromLocalPiece(Function):
-    """The global tensor of which every rank has a piece."""
+class FromLocalShard(Function):
+    """The global tensor of which every rank has a shard."""
 
     @staticmethod
-    def forward(ctx: Any, piece: EagerTensor, placement: Placement, layout: Layout) -> EagerTensor:
-        """The pieces as one global tensor."""
-        ctx.at, data = (placement, layout.nd), piece.storage
+    def forward(ctx: Any, shard: EagerTensor, placement: Placement, layout: Layout) -> EagerTensor:
+        """The shards as one global tensor."""
+        ctx.at, data = (placement, layout.nd), shard.storage
         copy = data.copy() if is_on_device(data) else np.array(to_array(data), order="C")
-        return EagerTensor(BUILDER.wrap(from_piece(copy, placement, layout)))
+        return EagerTensor(BUILDER.wrap(from_shard(copy, placement, layout)))
 
     @staticmethod
     def backward(ctx: Any, grad: EagerTensor) -> Any:
-        """The piece of the gradient on this rank."""
+        """The shard of the gradient on this rank."""
         return to_local(to_global(grad, *ctx.at)), None, None  # type: ignore[arg-type]
 
 

@@ -17,7 +17,7 @@ from oneflow.passes.registry import register_pass
 from oneflow.passes.sbp import STRATEGIES
 from oneflow.passes.sbp import annotations as notes
 from oneflow.passes.sbp.boxing import Boxing
-from oneflow.passes.sbp.cost import Choice, Costs, Machine
+from oneflow.passes.sbp.cost import Assignment, Costs, Machine
 from oneflow.passes.sbp.explain import explain
 from oneflow.passes.sbp.graph import Graph, GraphReader, operations_in
 from oneflow.passes.sbp.inference import Inference
@@ -51,7 +51,7 @@ class InferSbp(Pass):
     (microseconds of a collective), by default those of the `interconnect` (`ethernet`, `infiniband`, `pcie` or
     `nvlink`), `compute` (giga multiply-adds per second) and `memory` (gigabytes of a device for all tensors, 0 for no
     limit); `time-limit` is the solver's limit in seconds for a function. `explain` prints
-    candidates, costs and choices on standard error; `view` names an HTML file for a drawing of the choices.
+    candidates, costs and assignments on standard error; `view` names an HTML file for a drawing of the assignments.
 
     The module attribute `oneflow.placements` names parts of the mesh, each with a separate mesh. The attribute
     `oneflow.placement` names the placement of an argument, a `hierarchical_parallel_cast` with `placement` moves a
@@ -121,12 +121,12 @@ class InferSbp(Pass):
 
     def _watch(
         self, drawings: list[Drawing], reader: GraphReader, costs: Costs
-    ) -> Callable[[Function, Graph, Choice], None]:
+    ) -> Callable[[Function, Graph, Assignment], None]:
         """Notes, and explains, the functions that are inferred on a placement."""
 
-        def watch(function: Function, graph: Graph, choice: Choice) -> None:
+        def watch(function: Function, graph: Graph, assignment: Assignment) -> None:
             if graph.nodes or len(reader.submeshes) == 1:
-                drawings.append(Drawing(_title(function, reader), graph, choice, costs))
+                drawings.append(Drawing(_title(function, reader), graph, assignment, costs))
                 self._explain(drawings[-1])
 
         return watch
@@ -140,7 +140,7 @@ class InferSbp(Pass):
 
     def _explain(self, drawing: Drawing) -> None:
         if self.explain:
-            print(explain(drawing.name, drawing.graph, drawing.choice, drawing.costs), file=sys.stderr)
+            print(explain(drawing.name, drawing.graph, drawing.assignment, drawing.costs), file=sys.stderr)
 
     def _draw(self, drawings: Sequence[Drawing]) -> None:
         try:
@@ -166,7 +166,7 @@ def _write_out_boxing(function: Function, registry: Registry) -> None:
 
 def _title(function: Function, reader: GraphReader) -> str:
     """The title of a drawing: the function, and the placement if there are several."""
-    return function.name if len(reader.submeshes) == 1 else f"{function.name}, {reader.submeshes[reader.place]},"
+    return function.name if len(reader.submeshes) == 1 else f"{function.name}, {reader.submeshes[reader.placement]},"
 
 
 def callees_first(structure: Structure) -> Iterator[Function]:

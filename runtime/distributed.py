@@ -22,7 +22,7 @@ from oneflow.dialect.record import REGISTRY, Registry
 from oneflow.dialect.tensor_desc import TensorDesc, from_mlir
 from oneflow.lowering.kernels.donated_arguments import donated_arguments
 from oneflow.lowering.linalg.checks import location_text
-from oneflow.lowering.targets.choice import gpu_target
+from oneflow.lowering.targets.selection import gpu_target
 from oneflow.passes.inline import functions_of, keep_entry
 from oneflow.passes.pipeline import Pipeline
 from oneflow.passes.sbp import annotations as notes
@@ -96,7 +96,7 @@ class PlacedLayout(Layout):
 
     @property
     def nothing(self) -> Array:
-        """The empty piece of a rank outside the placement."""
+        """The empty shard of a rank outside the placement."""
         return np.empty((0,), self.desc.dtype.numpy)
 
     def select(self, pieces: Pieces) -> Pieces:

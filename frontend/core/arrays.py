@@ -54,7 +54,7 @@ def is_on_device(data: Any) -> TypeGuard[DeviceArray]:
 
 
 def is_on_ranks(data: Any) -> TypeGuard[GlobalArray]:
-    """Whether an array is global: in pieces on the ranks of a placement."""
+    """Whether an array is global: in shards on the ranks of a placement."""
     return type(data) is GlobalArray
 
 

@@ -33,7 +33,7 @@ class DistributedDataParallel(Module):
         self.module = module.to_global(self.placement, B)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """The computation of the module, on pieces of the tensors among its arguments."""
+        """The computation of the module, on shards of the tensors among its arguments."""
         tensors = [x for x in (*args, *kwargs.values()) if isinstance(x, Tensor) and x.rank]
         results = self.module(*map(self._split, args), **{k: self._split(v) for k, v in kwargs.items()})
         batches = {x.shape[0] for x in tensors}

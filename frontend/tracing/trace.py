@@ -45,7 +45,7 @@ from oneflow.frontend.tracing.callables import (
     settings_of,
 )
 from oneflow.frontend.tracing.capture import Captures, RuntimeNumber, default_device, layout_of
-from oneflow.frontend.tracing.entry import donate, finish
+from oneflow.frontend.tracing.entry import complete_entry, donate
 from oneflow.frontend.tracing.functionalization import Functionalization
 from oneflow.frontend.tracing.guards import Guards, Read
 from oneflow.frontend.tracing.traced import ReturnedArgument, Traced
@@ -425,7 +425,7 @@ def trace_call(
             got = ", ".join(repr(v) for v in returned if v is not None)
             static = f"; it returned {got}: strings and numbers that it is called with are no tensors" if got else ""
             raise TraceError(f"{name} returned no tensor{static or '; return a computed tensor'}", definition)
-        finish(entry, builder.captures, names, results)
+        complete_entry(entry, builder.captures, names, results)
         donate(entry, len(names), len(results) - len(effects.results), effects)
         placements = builder.placements.program_placements()
         if placements is not None:

@@ -23,8 +23,8 @@ from oneflow.lowering.kernels.outline import Outliner
 from oneflow.lowering.kernels.reshapes import RESHAPES, read_through
 from oneflow.lowering.linalg.emit import BARRIER
 from oneflow.lowering.linalg.legality import check_legal
-from oneflow.lowering.targets.choice import cpu_target, gpu_target
 from oneflow.lowering.targets.gpu import GpuTarget
+from oneflow.lowering.targets.selection import cpu_target, gpu_target
 from oneflow.passes.base import Pass
 from oneflow.passes.inline import functions_of, inline_calls
 from oneflow.passes.registry import register_pass

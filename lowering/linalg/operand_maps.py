@@ -91,7 +91,7 @@ class _OperandFinder:
     def _result(self, position: Expr) -> ir.AffineExpr | None:
         """A position as an affine expression: a plain loop where the other loops of a sum have one step.
 
-        Reductions keep the sum, by which kernels recognise windows.
+        Reductions keep the sum, by which kernels recognize windows.
         """
         result = affine(position, self.by_node)
         if result is None or result in self.dims or self.domain.reductions:

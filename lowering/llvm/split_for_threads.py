@@ -21,7 +21,7 @@ from oneflow.lowering.kernels.nodes import Node, Unsupported, is_contraction, lo
 from oneflow.lowering.kernels.reduction_split import ReductionCombiner, longest_reduction, split_reductions
 from oneflow.lowering.linalg.legality import check_legal
 from oneflow.lowering.llvm.combiners import combiner_of
-from oneflow.lowering.targets.choice import cpu_target
+from oneflow.lowering.targets.selection import cpu_target
 from oneflow.passes.base import Pass
 from oneflow.passes.registry import register_pass
 

@@ -21,7 +21,6 @@ from oneflow.dialect._mlir import ir
 from oneflow.dialect.external import Launch
 from oneflow.dialect.record import REGISTRY, Registry
 from oneflow.dialect.tensor_desc import TensorDesc
-from oneflow.lowering.targets.choice import gpu_target, gpu_target_on, using_gpu
 from oneflow.lowering.targets.gpu import GpuTarget
 from oneflow.lowering.targets.instructions import VECTOR_BYTES
 from oneflow.lowering.triton.launch.program import Program, read_program

@@ -213,7 +213,7 @@ def _run(function: ir.Operation, values: dict[ir.Value, Any], file: str) -> list
         operation = op.operation
         if operation.name == "func.return":
             return [values[v] for v in operation.operands]
-        with located(_place(operation, file)):
+        with located(_source_location(operation, file)):
             results = _results(operation, values)
         values.update(zip(operation.results, results, strict=True))
     raise SavedError("expected the program to return results")
@@ -235,7 +235,7 @@ def _results(op: ir.Operation, values: Mapping[ir.Value, Any]) -> Sequence[Any]:
     return dispatch_all(record.name, *call.inputs.values(), **call.attrs)
 
 
-def _place(op: ir.Operation, file: str) -> SourceLocation | None:
+def _source_location(op: ir.Operation, file: str) -> SourceLocation | None:
     """The line of an operation in the file."""
     *_, line, column = f"0:0:{place_of(op.location)}".split(":")
     return SourceLocation(file, int(line), int(column)) if line.isdigit() and column.isdigit() else None

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from oneflow.lowering.kernels.nodes import Structure
-from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.targets.instructions import MAX_WARPS, WARP
+from oneflow.lowering.targets.selection import gpu_target
 from oneflow.lowering.triton.codegen.kernel import Kernel, bytes_of
 from oneflow.lowering.triton.codegen.tile import LinearForm
 from oneflow.lowering.triton.symbolic_sizes import Size, power_of_two, product

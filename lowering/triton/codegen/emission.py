@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from oneflow.dialect._mlir import ir
-from oneflow.lowering.targets.choice import gpu_target
+from oneflow.lowering.targets.selection import gpu_target
 from oneflow.lowering.triton.codegen.body import BodyEmitter, literal
 from oneflow.lowering.triton.codegen.kernel import Kernel
 from oneflow.lowering.triton.codegen.prelude import definitions, preamble

@@ -25,7 +25,7 @@ from oneflow.lowering.kernels.nodes import (
     reduces_contiguously,
 )
 from oneflow.lowering.options import PRECISION
-from oneflow.lowering.targets.choice import gpu_target
+from oneflow.lowering.targets.selection import gpu_target
 from oneflow.lowering.triton.codegen.body import BodyEmitter, Call
 from oneflow.lowering.triton.codegen.descriptors import (
     DEPTH_POSITION,

@@ -16,7 +16,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from oneflow.lowering.kernels.reduction_split import divisors
-from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.targets.gpu import GpuTarget
 from oneflow.lowering.targets.instructions import (
     MAX_THREAD_REGISTERS,
@@ -27,6 +26,7 @@ from oneflow.lowering.targets.instructions import (
     WARP_GROUP,
 )
 from oneflow.lowering.targets.matmul_model import MatmulModel, MatmulTile
+from oneflow.lowering.targets.selection import gpu_target
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from oneflow.dialect._mlir import ir
 from oneflow.lowering.kernels.donated_arguments import order_after_readers
 from oneflow.lowering.kernels.graph import Graph, callee_of
-from oneflow.lowering.targets.choice import gpu_target
+from oneflow.lowering.targets.selection import gpu_target
 from oneflow.lowering.triton.codegen.kernel import bytes_of
 from oneflow.lowering.triton.launch.grouped_launches import (
     is_grouped,

@@ -23,7 +23,7 @@ from oneflow.lowering.kernels.graph import callee_of
 from oneflow.lowering.kernels.nodes import Unsupported
 from oneflow.lowering.linalg.control import Control
 from oneflow.lowering.linalg.emit import BARRIER
-from oneflow.lowering.targets.choice import gpu_target
+from oneflow.lowering.targets.selection import gpu_target
 from oneflow.lowering.triton.codegen.body import literal
 from oneflow.lowering.triton.codegen.kernel import Kernel
 from oneflow.lowering.triton.launch.control import ControlWriter

@@ -192,7 +192,7 @@ class AttentionWriter:
         self.add(f"{result} = tl.where({kept}, {target} * {kept_scale(self.rate)}, 0.0)", indent=indent)
         return result
 
-    def finish(self, size: Size, block: int, heads: int, warps: int, stages: int) -> Source:
+    def to_source(self, size: Size, block: int, heads: int, warps: int, stages: int) -> Source:
         """The source of the kernel, which has a program for each `block` of the `size` rows of each of `heads`."""
         kernel, s = self.instance.kernel, self.shape
         programs = TileCount.of(size, block) * TileCount.of(s.batch) * TileCount.of(heads)

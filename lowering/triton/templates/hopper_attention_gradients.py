@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.targets.gpu_parameters import WarpSpecializedAttentionGradient
 from oneflow.lowering.targets.instructions import TMA, WGMMA
 from oneflow.lowering.triton.codegen.kernel import TYPES

@@ -151,7 +151,7 @@ def test_global_tensors_are_printed_as_oneflow_prints_them() -> None:
 def test_updated_tensors_keep_their_placement() -> None:
     pair = flow.placement("cpu", [0, 1])
     w = flow.tensor(np.arange(6.0)).to_global(pair, S(0))
-    array, pieces = w.handle.handle, dict(w.handle.handle.pieces)
+    array, shards = w.handle.handle, dict(w.handle.handle.shards)
 
     @flow.compile
     def step(x: Any) -> Any:
@@ -162,4 +162,4 @@ def test_updated_tensors_keep_their_placement() -> None:
         twice = step(np.ones(6))
         np.testing.assert_array_equal(twice, (np.arange(6.0) + turn) * 2.0)
         np.testing.assert_array_equal(w.numpy(), np.arange(6.0) + turn)
-    assert w.handle.handle is array and all(array.pieces[p] is pieces[p] for p in (0, 1))
+    assert w.handle.handle is array and all(array.shards[p] is shards[p] for p in (0, 1))

@@ -13,6 +13,7 @@ from oneflow.lowering.targets.card import CardFacts
 from oneflow.lowering.targets.choice import gpu_target, gpu_target_named, using_gpu
 from oneflow.lowering.targets.gpu import GPU_TARGETS
 from oneflow.lowering.targets.matmul_model import MatmulTile
+from oneflow.lowering.targets.selection import gpu_target, gpu_target_named, using_gpu
 from oneflow.lowering.triton.cost.matmul_configurations import (
     Product,
     candidate_configs,
