@@ -1,4 +1,7 @@
-"""`oneflow-infer-sbp`: layout propagation (sharding propagation), from annotations on a few values to every call."""
+"""`oneflow-infer-sbp`: layout propagation (sharding propagation), from annotations on a few values to every call.
+
+Data parallelism, tensor parallelism and ZeRO are annotations of batches, parameters and states of optimizers.
+"""
 
 from __future__ import annotations
 

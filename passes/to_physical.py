@@ -1,4 +1,4 @@
-"""`oneflow-to-physical`: from the program of whole tensors to the program of one rank."""
+"""`oneflow-to-physical`: SPMD partitioning, from the program of whole tensors to the program of one rank."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""`oneflow-form-kernels`: outlines groups of linalg operations that become one loop nest.
+"""`oneflow-form-kernels`: operator fusion, groups of linalg operations that become one loop nest.
 
 Steps: fuse element-wise producers where no element would be computed twice, group operations that share their loops,
-move each group into a private function with destinations, share one function among equal groups.
+move each group into a private function with destinations, share one function among equal groups. Producer-consumer
+fusion inlines a producer; multi-output fusion groups operations with different results that share loops and operands.
 """
 
 from __future__ import annotations

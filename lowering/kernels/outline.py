@@ -1,4 +1,4 @@
-"""Outlining: moves operations of an entry into a kernel function in destination-passing style.
+"""Outlining: moves a dispatch region, operations of an entry, into a kernel function in destination-passing style.
 
 A scalar leaves a kernel in a tensor of rank 0.
 """

@@ -1,4 +1,4 @@
-"""The autotuner: times the candidates of a kernel on this device once and stores the fastest on disk.
+"""Autotuning: times the candidates of a kernel on this device once and stores the fastest on disk.
 
     found = tune(program, script, bases, device, stream)      the sources of kernels with a faster candidate
 

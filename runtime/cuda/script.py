@@ -1,4 +1,4 @@
-"""Scripts: the commands of a plan for given sizes (launches, fills, copies), recorded once on symbolic memory.
+"""Scripts, the command buffers of plans for given sizes (launches, fills, copies), recorded on symbolic memory.
 
     script = record(program, sizes, scratch)
 

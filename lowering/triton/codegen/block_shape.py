@@ -1,4 +1,4 @@
-"""Block shapes: the elements of a program, its warps, and how its inner loops run."""
+"""Tiling, the block shapes of kernels: the elements of a program, its warps, and how its inner loops run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The common parts of emitters of kernels: program numbers, tile order, initial values, the source."""
+"""The common parts of emitters of kernels: program numbers, tile rasterization, initial values, the source."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def tile_count(axis: Axis) -> TileCount:
     return TileCount.of(axis.size, axis.block)
 
 
-def write_tile_order(writer: Writer, number: str, rows: TileCount, columns: TileCount) -> None:
+def write_tile_rasterization(writer: Writer, number: str, rows: TileCount, columns: TileCount) -> None:
     """Writes the batch, row and column of tile `number` of `rows` times `columns` tiles, in grouped order.
 
-    The order is that of Triton's tutorial on matrix products: programs of a group of rows read the same columns,
-    which stay in the L2 cache.
+    The order of the tiles (tile rasterization, thread block swizzle) is that of Triton's tutorial on matrix products:
+    programs of a group of rows read the same columns, which stay in the L2 cache.
     """
     group = gpu_target().kernels.blocks.group_rows
     for text in (

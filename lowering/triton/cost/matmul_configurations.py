@@ -1,11 +1,12 @@
-"""Configurations of matrix products, the choice of split-K, and the cost model that ranks configurations.
+"""Configurations (schedules) of matrix products, the decision on split-K, and the cost model of configurations.
 
     ranked_configs(Product(1, 4096, 4096, 4096, 2, True))[0]   the best by the model; the rest follow in order
 
-`choose_split_k` decides whether the depth of a product is split (split-K). The model counts waves of tiles over the
-SMs of the target. A step of a tile takes as long as arithmetic, loads and the exposed load latency; pipeline stages
-and the epilogue share the shared memory of an SM. The tiles and the parameters are those of the target. `python
-benchmarks/gpu.py --groups matmul` measures their accuracy, and `benchmarks/gpu_autotune.py` the loss of the choice.
+`choose_split_k` decides whether the depth of a product is split (split-K). Stream-K, which splits the last wave of
+tiles only, is no candidate. The model counts waves of tiles over the SMs of the target. A step of a tile takes as
+long as arithmetic, loads and the exposed load latency; pipeline stages and the epilogue share the shared memory of an
+SM. The tiles and the parameters are those of the target. `python benchmarks/gpu.py --groups matmul` measures their
+accuracy, and `benchmarks/gpu_autotune.py` the loss of the choice.
 """
 
 from __future__ import annotations

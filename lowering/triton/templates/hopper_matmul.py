@@ -16,7 +16,7 @@ from oneflow.lowering.kernels.nodes import Node, Use
 from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.targets.instructions import VECTOR_BYTES, WARP, WGMMA
 from oneflow.lowering.triton.codegen.descriptors import Descriptor
-from oneflow.lowering.triton.codegen.emission import origins, tile_count, write_tile_order
+from oneflow.lowering.triton.codegen.emission import origins, tile_count, write_tile_rasterization
 from oneflow.lowering.triton.codegen.kernel import TYPES, bytes_of
 from oneflow.lowering.triton.codegen.matmul import DEPTH_AXES, OPERAND_AXES, TILE_AXES, Contraction, MatmulEmitter
 from oneflow.lowering.triton.codegen.prelude import definitions
@@ -200,7 +200,7 @@ class HopperMatmulEmitter(MatmulEmitter):
     def _tile_position_lines(self) -> list[str]:
         """The lines that find the position of a tile."""
         writer, self.writer, self.tile = self.writer, Writer(), self.full_tile
-        write_tile_order(self.writer, "tile", *(tile_count(self._axis(name)) for name in "mn"))
+        write_tile_rasterization(self.writer, "tile", *(tile_count(self._axis(name)) for name in "mn"))
         lines, self.writer = [str(line) for line in self.writer.scopes[0].lines], writer
         return lines
 
