@@ -62,7 +62,7 @@ class Policy:
     dtype: DType
 
     def converted(self, name: str, operands: Sequence[Any]) -> Sequence[Any]:
-        """The operands of an operator, those of floats of up to 32 bits in the type in which it is computed."""
+        """The operands of an operator; operands of up to 32 bits have the type in which the operator is computed."""
         target = self._target(name, [x for x in operands if isinstance(x, Tensor) and x.dtype.is_float])
         if target is None or not self._covers(operands):
             return operands

@@ -70,7 +70,7 @@ def barrier() -> None:
 
 
 def broadcast(tensor: EagerTensor, src: int) -> None:
-    """Replaces the tensor of every rank by that of rank `src`."""
+    """Replaces the tensor of every rank by the tensor of rank `src`."""
     array = np.array(_read(tensor, "broadcast"))
     _check_rank(src, "broadcast")
     if env.get_world_size() > 1:
@@ -89,7 +89,7 @@ def gather(tensor: EagerTensor, gather_list: Sequence[EagerTensor] | None = None
 
 
 def reduce(tensor: EagerTensor, dst: int) -> None:
-    """Replaces the tensor of rank `dst` by the sum over the ranks; those of the others stay."""
+    """Replaces the tensor of rank `dst` by the sum over the ranks; the tensors of other ranks stay."""
     _check_rank(dst, "reduce")
     total = _summed(_read(tensor, "reduce"))
     if env.get_rank() == dst:

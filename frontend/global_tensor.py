@@ -33,9 +33,10 @@ def to_global(x: Tensor, placement: Placement | None = None, sbp: Any = None, *,
 
     Args:
         x: outside of compiled functions the same on every rank (the values of rank 0 count), or a global tensor.
-        placement: the ranks; None for those of `x`, or those of the compiled function.
+        placement: the ranks; None for the ranks of `x`, or the ranks of the compiled function.
         sbp: `flow.sbp.split(axis)`, `flow.sbp.broadcast` or `flow.sbp.partial_sum`, one for each axis of the mesh.
-        grad_sbp: the layout of the gradient by `x`; None for that of `x`, in compiled functions for the cheapest.
+        grad_sbp: the layout of the gradient by `x`; None for the layout of `x`, in compiled functions for the
+            cheapest.
 
     Raises:
         ValueError: the layout does not fit the tensor and the mesh, or there is no placement.

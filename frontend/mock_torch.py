@@ -150,7 +150,7 @@ class DummyModule(ModuleType):
 
 
 class Counterpart(ModuleType):
-    """A module under PyTorch's name: its attributes are those of its replacement."""
+    """A module under PyTorch's name, with the attributes of its replacement."""
 
     def __init__(self, name: str, target: Any, settings: _Settings) -> None:
         super().__init__(name)

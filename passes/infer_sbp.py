@@ -51,10 +51,10 @@ class InferSbp(Pass):
     casts. With `strategy=greedy` other arguments are broadcast and signatures are chosen in program order, as in
     OneFlow by default; `strategy=auto` finds the cheapest signatures of the whole function, including the layouts of
     arguments and results. The cost model has the parameters `bandwidth` (GB/s that a device receives) and `latency`
-    (microseconds of a collective), by default those of the `interconnect` (`ethernet`, `infiniband`, `pcie` or
-    `nvlink`), `compute` (giga multiply-adds per second) and `memory` (gigabytes of a device for all tensors, 0 for no
-    limit); `time-limit` is the solver's limit in seconds for a function. `explain` prints
-    candidates, costs and assignments on standard error; `view` names an HTML file for a drawing of the assignments.
+    (microseconds of a collective), by default of the `interconnect` (`ethernet`, `infiniband`, `pcie` or `nvlink`),
+    `compute` (giga multiply-adds per second) and `memory` (gigabytes of a device for all tensors, 0 for no limit);
+    `time-limit` is the solver's limit in seconds for a function. `explain` prints candidates, costs and assignments
+    on standard error; `view` names an HTML file for a drawing of the assignments.
 
     The module attribute `oneflow.placements` names parts of the mesh, each with a separate mesh. The attribute
     `oneflow.placement` names the placement of an argument, a `hierarchical_parallel_cast` with `placement` moves a

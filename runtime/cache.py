@@ -64,7 +64,7 @@ def set_limit(size: int | str | None) -> None:
 
 
 def limit() -> int:
-    """The limit of the cache in bytes: that of `set_limit`, $ONEFLOW_CACHE_SIZE, or 2 GiB.
+    """The limit of the cache in bytes: the limit of `set_limit`, $ONEFLOW_CACHE_SIZE, or 2 GiB.
 
     Raises:
         ValueError: the variable is not a size.

@@ -71,7 +71,7 @@ def lay_out(
 ) -> ir.Module:
     """A copy of a program with a mesh in which every operator has a layout and boxing is inserted.
 
-    Costs are those of the chosen interconnect; by default a GPU has NVLink, and computes as fast as the tensor cores
+    Costs follow from the chosen interconnect; by default a GPU has NVLink, and computes as fast as the tensor cores
     of the target.
 
     Raises:

@@ -134,7 +134,7 @@ class _Reader:
         return record
 
     def inherit(self, record: Record, template: Template, env: Mapping[str, Any]) -> None:
-        """Adds the fields of a class after those of its base classes; fields are evaluated when all are known."""
+        """Adds the fields of a class behind the fields of its base classes; all fields are evaluated last."""
         for base in template.bases:
             args = tuple(evaluate(a, {}, env) for a in base.args)
             record.bases[base.name] = args

@@ -254,7 +254,8 @@ composite(
     " value_layout: string, output_layout: string) -> out",
     "`attention` of query, key and value in separate layouts. A causal mask leaves the diagonal, which is shifted"
     " by `causal_diagonal_offset`, and what is left of it, counted from the first or from the last position. Packed"
-    " sequences begin at the positions `*_seq_start`, which end with that of a next one, and attend to themselves.",
+    " sequences begin at the positions `*_seq_start`, which end with the end of the last sequence, and attend to"
+    " themselves.",
     write=_write_attention, reference=_numpy_attention, check=_check_attention, sbp=_attention_factors,
 )  # fmt: skip
 

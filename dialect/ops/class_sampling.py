@@ -72,7 +72,7 @@ def _sample_factors(op: Call) -> Factors:
 composite(
     "distributed_partial_fc_sample(weight, label, offset?, num_sample: int64 = 0, seed: int64 = -1)"
     " -> mapped_label, sampled_label, sampled_weight",
-    "`num_sample` classes: those of the labels in ascending order, then others drawn at random.\n\n"
+    "`num_sample` classes: the classes of the labels in ascending order, then others drawn at random.\n\n"
     "The labels as positions among the sampled classes, the sampled classes, and their rows of `weight`.\n"
     "More classes of labels than `num_sample` are an error of the run.",
     write=_write_sample, reference=_numpy_sample, check=_check_sample, sbp=_sample_factors, traits=RANDOM,

@@ -210,7 +210,7 @@ def _convolution(spatial: int) -> Operator:
         " -> out",
         depth=2,
         doc=f"Convolution over {spatial} spatial dimension{'s'[: spatial - 1]} (+ bias + _add_to_output).\n\n"
-        "`weight` is (filters, channels of a group, kernel), the channels last if those of the images are. Padding\n"
+        "`weight` is (filters, channels of a group, kernel), in the order of the images' dimensions. Padding\n"
         "is the same on both sides; f16 and bf16 are accumulated in f32.",
         types=_types(spatial),
         sbp=_sbp,

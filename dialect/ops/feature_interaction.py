@@ -75,7 +75,7 @@ def _check_forward(op: Call) -> None:
 
 
 def _together(ops: Builder, op: Call) -> Value:
-    """All features, those of `sparse_feature` last: (batch, features, size)."""
+    """All features, the features of `sparse_feature` last: (batch, features, size)."""
     parts = list(op.features)
     if op.sparse_feature is not None:
         parts.append(ops.gather(op.sparse_feature, op.sparse_indices, axis=0))
@@ -161,7 +161,7 @@ def _check_dots_grad(op: Call) -> None:
 
 
 def _count(op: Call) -> int:
-    """The number of features, those of `sparse_feature` among them."""
+    """The number of features, including the features of `sparse_feature`."""
     count = sum(x.shape[1] for x in op.features)
     return int(count + (0 if op.sparse_indices is None else op.sparse_indices.shape[1]))
 
@@ -260,7 +260,7 @@ composite(
 
 
 def _write_cross_grad(ops: Builder, op: Call) -> tuple[Value, ...]:
-    """The gradients of either form; that of matrices has the bias among its operands."""
+    """The gradients of either form; the gradient of the form of matrices has the bias among its operands."""
     dtype, bias = op.x.dtype, op.inputs.get("bias")
     dy, x0 = widen(ops, op.dy), widen(ops, op.x0)
     factor = widen(ops, op.matmul_result)

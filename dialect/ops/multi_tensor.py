@@ -26,7 +26,7 @@ from oneflow.dialect.shapes import expect_dtype
 from oneflow.dialect.signature import AttrDef
 from oneflow.dialect.tensor_desc import TensorDesc
 
-#: Operands of the update of one parameter that those of many do not have.
+#: Operands of the update of one parameter that updates of many parameters do not have.
 UNSUPPORTED_OPERANDS = ("max_v",)
 #: Operands and attributes with other names than in the update of one parameter, and those with other defaults.
 RENAMED = {"momentum": "momentum_buf", "beta": "momentum"}

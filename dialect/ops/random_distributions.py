@@ -1,6 +1,6 @@
 """Further random draws: exponential numbers, coins, permutations, positions by weight, and leaky slopes.
 
-Numbers are those of `random`: functions of a seed, an offset and a position.
+Numbers are as in `random`: functions of a seed, an offset and a position.
 """
 
 from __future__ import annotations

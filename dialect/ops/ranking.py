@@ -145,7 +145,7 @@ class TopK:
 class InTopK:
     """Whether the prediction of each row's target is one of its `k` largest; false where a row is not finite.
 
-    Predictions as large as that of the target do not count.
+    Predictions as large as the prediction of the target do not count.
     """
 
     def types(op: Call) -> TensorDesc:
@@ -251,7 +251,7 @@ def _with_values(x: Stage, indices: Stage) -> tuple[Stage, Stage]:
 
 @operator("median_with_indices(input) -> values, indices")
 class MedianWithIndices:
-    """The median of each row along the last axis, the lower of two, and its position; or those of the first NaN."""
+    """The median of each row along the last axis, the lower of two, and its position; NaN if a row has one."""
 
     types, sbp, grad = _Chosen.types, _Chosen.sbp, _Chosen.grad
 

@@ -157,7 +157,7 @@ class ProductOfOthers:
     """Element k is the product of the elements along `axis` (all axes if empty) without k: `reduce_prod`'s slope.
 
     Zeros and infinities are counted, so that only finite elements other than zero are divided by. Products of 16-bit
-    floats are computed in f64. The gradient is that of a product of prefixes and suffixes.
+    floats are computed in f64. The gradient is the gradient of a product of prefixes and suffixes.
     """
 
     parts = composed

@@ -1,8 +1,8 @@
 """Guarded calls: the guards of a program are compared, its inputs collected, and the effects of a run applied.
 
-A warm call, with arguments like those of an earlier call and guards that hold, enters this module, one of the runtime
-and, if the call is recorded for a gradient, `ahead_of_time_backward.py`. The code of warm calls is not split over
-more modules, and constructors are inlined.
+A warm call, whose arguments are like the arguments of an earlier call and whose guards hold, enters this module, one
+of the runtime and, if the call is recorded for a gradient, `ahead_of_time_backward.py`. The code of warm calls is not
+split over more modules, and constructors are inlined.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ class _DeviceType(type):
 
 @dataclass(frozen=True)
 class Device(metaclass=_DeviceType):
-    """A device: `type` is that of a backend ("cpu", "cuda"), `index` its number. A device equals its name."""
+    """A device: `type` names a backend ("cpu", "cuda"), `index` is the number. A device equals its name."""
 
     type: str
     index: int = 0

@@ -1,7 +1,7 @@
 """Dispatch: the one way from the functional API to operators.
 
-`dispatch("matmul", a, b, transpose_b=True)` calls the operator with the builder in force: that of the running trace,
-or that of eager mode (`eager/builder.py`, which has the cached kernels).
+`dispatch("matmul", a, b, transpose_b=True)` calls the operator with the builder in force: the builder of the running
+trace, or the builder of eager mode (`eager/builder.py`, which has the cached kernels).
 """
 
 from __future__ import annotations

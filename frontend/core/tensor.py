@@ -1,7 +1,7 @@
 """The tensor of a trace: a shape and an element type, and no values.
 
-`methods.py` adds operators and methods, which are those of the functional API; this module has the attributes of a
-tensor itself, and the operations that a trace refuses.
+`methods.py` adds operators and methods, as in the functional API; this module has the attributes of a tensor itself,
+and the operations that a trace refuses.
 """
 
 from __future__ import annotations

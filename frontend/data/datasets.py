@@ -138,7 +138,7 @@ def random_split(dataset: Any, lengths: Sequence[float], generator: Generator | 
     """A data set as disjoint subsets of given lengths, drawn at random; lengths may be shares that add up to 1.
 
     Raises:
-        OneFlowError: the lengths do not add up to that of the data set.
+        OneFlowError: the sum of the lengths is not the length of the data set.
     """
     sizes = list(lengths)
     if any(isinstance(n, float) for n in sizes) and math.isclose(sum(sizes), 1):
@@ -146,7 +146,7 @@ def random_split(dataset: Any, lengths: Sequence[float], generator: Generator | 
         for i in range(len(dataset) - int(sum(sizes))):
             sizes[i % len(sizes)] += 1
     if sum(sizes) != len(dataset):
-        raise fail(f"expected lengths that add up to {len(dataset)}, that of the data set, got {list(lengths)}")
+        raise fail(f"expected lengths with the sum {len(dataset)}, the length of the data set, got {list(lengths)}")
     order: list[int] = randperm(len(dataset), generator=generator).tolist()
     ends = list(itertools.accumulate(map(int, sizes)))
     return [Subset(dataset, order[end - int(n) : end]) for end, n in zip(ends, sizes, strict=True)]

@@ -65,12 +65,13 @@ def is_array_mask(part: Any) -> bool:
 
 
 def is_tensor_mask(part: Any) -> bool:
-    """Whether a part is a mask whose values are those of a tensor."""
+    """Whether a part is a mask with the values of a tensor."""
     return isinstance(part, Tensor) and part.dtype == dtypes.bool_
 
 
 def check_mask(x: Tensor, first: int, mask: Tensor | np.ndarray) -> None:
-    """Refuses a mask whose shape differs from that of the dimensions of `x` from `first` on, which it indexes.
+    """Refuses a mask whose shape differs from the shape of the dimensions of `x` that the mask indexes, from `first`
+    on.
 
     Dynamic sizes of a tensor are left to the run. A mask with known values needs known sizes.
     """

@@ -139,7 +139,7 @@ def _single(x: Tensor, axis: int, index: int) -> tuple[Any, Any, Any]:
 
 
 def _positions(x: Tensor, axis: int, part: Any) -> Tensor:
-    """A tensor of positions along `axis`; those of arrays are counted from the front here."""
+    """A tensor of positions along `axis`; positions in arrays are counted from the front here."""
     if isinstance(part, np.ndarray) and x.shape[axis] is not None:
         return as_tensor(known_positions(x, axis, part))
     index = as_tensor(part)

@@ -239,7 +239,7 @@ dropout3d = _channel_dropout(3, (2, 3, 4, 5), True)
 def gumbel_softmax(logits: Any, tau: float = 1, hard: bool = False, dim: int = -1) -> Tensor:
     """`softmax` of (logits + Gumbel noise) / tau along `dim`: nearly one-hot samples, to which gradients flow.
 
-    With `hard` samples are one-hot, and gradients those of the samples that are not.
+    With `hard` samples are one-hot, and gradients are the gradients of the samples before rounding.
     """
     x = as_tensor(logits)
     if tau <= 0:

@@ -38,7 +38,7 @@ def _scaled_mm(
     out_dtype: DType | None = None,
     use_fast_accum: bool = False,
 ) -> Tensor:
-    """input @ mat2 * scale_a * scale_b + bias of matrices of 8 bits, in `out_dtype`, by default that of `input`.
+    """input @ mat2 * scale_a * scale_b + bias of matrices of 8 bits, in `out_dtype`, by default the type of `input`.
 
     The scales are float32: one number each, or `scale_a` (rows, 1) and `scale_b` (1, columns). A result of 8 bits is
     multiplied by `scale_result`. Sums are float32; `use_fast_accum` would allow fewer bits.

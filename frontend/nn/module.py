@@ -71,7 +71,7 @@ def with_device(init: Callable[..., None]) -> Callable[..., None]:
 
 
 class SignatureOf:
-    """The signature of instances, which is that of their method `name`; a class has that of its `__init__`."""
+    """The signature of the method `name` for instances, the signature of `__init__` for the class."""
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -17,11 +17,11 @@ class DistributedDataParallel(Module):
 
     All ranks pass the same whole batch; targets of the loss should be split like the batch (`to_global`). Results and
     their gradients stay split along the batch, so that gradients of parameters are sums over ranks and no activations
-    move. Losses and gradients are those of the whole batch: the compiled program sums over ranks. The module is
-    called within functions of `flow.compile` or `nn.Graph`.
+    move. Losses and gradients belong to the whole batch: the compiled program sums over ranks. The module is called
+    within functions of `flow.compile` or `nn.Graph`.
 
     Args:
-        module: the module; its parameters become global tensors, those of rank 0.
+        module: the module; its parameters become global tensors with the values of rank 0.
         placement: the ranks, along one axis; None for all of the job.
     """
 

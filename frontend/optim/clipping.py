@@ -46,7 +46,7 @@ def clip_grad_norm_(
 
 
 def _norm(grads: list[Any], kind: float) -> Any:
-    """The norm of all elements together, where `kind` is positive and finite; else that of each gradient's norm.
+    """The norm of all elements, where `kind` is positive and finite; else the norm of the norms of the gradients.
 
     Gradients without elements add nothing.
     """

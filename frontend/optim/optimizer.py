@@ -287,7 +287,7 @@ class Optimizer(Stateful):
 def _without_implementation_options(init: Callable[..., None]) -> Callable[..., None]:
     """A constructor of an optimizer that also takes choices between implementations, which change nothing.
 
-    A constructor with `**more` is that of a base class, whose subclasses name the choices that are settings.
+    A constructor with `**more` belongs to a base class; its subclasses name the arguments that are settings.
     """
     parameters = inspect.signature(init).parameters
     if any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values()):

@@ -217,7 +217,7 @@ class Captures:
         return known
 
     def accumulate(self, builder: Any, gradients: Sequence[tuple[Leaf, Tensor]], create_graph: bool) -> None:
-        """Adds gradients to those of leaves: in place, unless the gradients are differentiable (`create_graph`)."""
+        """Adds gradients to the gradients of leaves: in place, unless they are differentiable (`create_graph`)."""
         for leaf, grad in gradients:
             self.guards.add_version(leaf.hook_changes)
             grad = leaf.hooks.apply(grad) if leaf.hooks else grad

@@ -150,7 +150,7 @@ def _unit_vectors(result: Tensor) -> list[Tensor]:
 
 
 def _at(number: int, pick: Tensor, results: Any) -> Any:
-    """Cotangents of which that of a number is `pick`."""
+    """Cotangents of results: `pick` for the result `number`, None for other results."""
     if not isinstance(results, (tuple, list)):
         return pick
     return type(results)(pick if i == number else None for i in range(len(results)))

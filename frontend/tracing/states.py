@@ -53,10 +53,10 @@ def with_gradient_of(old: Tensor, value: Tensor) -> Tensor:
 class MemoryState:
     """Captured elements: a tensor with these elements, the program input, and the current value in the trace.
 
-    Each leaf in that memory has the value as a separate object in `views`, which gradients distinguish from the
-    other leaves and from tensors that require no grad. `overlapping` are the states that share elements with this
-    one. `last_update` is the number of the last update of this state, `synchronized_at` that of the last update, of
-    this or an overlapping state, that the value includes.
+    Each leaf in that memory has the value as a separate object in `views`, which gradients distinguish from the other
+    leaves and from tensors that require no grad. `overlapping` are the states that share elements with this one.
+    `last_update` is the number of the last update of this state. `synchronized_at` is the number of the last update,
+    of this state or an overlapping state, that the value includes.
     """
 
     def __init__(

@@ -135,8 +135,8 @@ class TraceBuilder(IRBuilder, TensorBuilder):
 
     @property
     def device(self) -> Device:
-        """The device on which the function runs: the one chosen by the user, else that of the tensors captured so
-        far.
+        """The device on which the function runs: the device chosen by the user, else the device of the tensors
+        captured so far.
         """
         self.assumed_device = self.chosen_device or default_device(self.captures.inputs)
         return self.assumed_device
@@ -179,7 +179,7 @@ class TraceBuilder(IRBuilder, TensorBuilder):
         """Records the placement of a tensor of the function; returns its name in the program.
 
         Raises:
-            TraceError: its ranks are on another kind of device than those of other tensors.
+            TraceError: its ranks are on another kind of device than the ranks of other tensors.
         """
         try:
             return self.placements.add(placement)

@@ -138,7 +138,7 @@ def _keep_windows(op: ir.Operation) -> None:
     """Adds fusion barriers before windows of which the operation reads the first element alone.
 
     Fusion would replace the position i + j in the source of the windows by j, and MLIR would take the size of loop j
-    for that of the source.
+    for the size of the source.
     """
     node = find_node(op)
     for number, use in enumerate(node.inputs if node is not None else ()):

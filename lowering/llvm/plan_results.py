@@ -28,7 +28,7 @@ class PlanResults(Protocol):
 
     @property
     def slots(self) -> int:
-        """The number of slots of `io` before those of external kernels."""
+        """The number of slots of `io` before the slots of external kernels."""
 
     def record_address(self, number: int, address: str) -> None:
         """Writes what the caller needs to know about the memory of a result."""

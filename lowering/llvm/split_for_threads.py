@@ -55,7 +55,7 @@ def _combiner(node: Node, number: int) -> ReductionCombiner:
     """The combiner of a result.
 
     Raises:
-        Unsupported: the order of elements matters, or the result is that of a scan.
+        Unsupported: the order of elements matters, or the result is the result of a scan.
     """
     if node.is_scan_result(number):
         raise Unsupported("a scan")

@@ -92,7 +92,7 @@ _V4_FITTED: Fitted = {
     "contractions": {"max_tile_rows": 14, "step_rows": 240},
 }
 
-#: The targets by name. Sizes of caches are those of the first processors of each level.
+#: The targets by name. Sizes of caches are from the first processors of each level.
 CPU_TARGETS = {
     target.name: target
     for target in (

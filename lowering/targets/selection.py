@@ -3,8 +3,8 @@
     with using_cpu(cpu_target_named("x86-64-v3")), using_gpu(gpu_target_named("sm_80")):
         pipeline.run(module)
 
-A caller selects a target with `using_cpu` and `using_gpu`. Without a selection the CPU is that of `$ONEFLOW_TARGET`
-or the host, and the GPU is `DEFAULT_GPU`.
+A caller selects a target with `using_cpu` and `using_gpu`. Without a selection the CPU is `$ONEFLOW_TARGET` or the
+host, and the GPU is `DEFAULT_GPU`.
 """
 
 from __future__ import annotations
@@ -84,8 +84,8 @@ def gpu_target() -> GpuTarget:
 
 
 def gpu_target_on(device: GpuTarget) -> GpuTarget:
-    """The target for programs on a device: that of the device, with the overrides of the chosen target, and with its
-    fitted values where it is of the same architecture.
+    """The target for programs on a device: the target of the device, with the overrides of the chosen target, and
+    with its fitted values where it is of the same architecture.
     """
     chosen = gpu_target()
     fitted = chosen.fitted if chosen.arch == device.arch else device.fitted

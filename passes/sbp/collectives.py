@@ -40,7 +40,7 @@ class RankStep:
 
     @property
     def group(self) -> dict[str, Any]:
-        """The attributes that all collectives have; `ranks` are those of the places in a part of the mesh."""
+        """The attributes that all collectives have; `ranks` are the ranks of a part of the mesh, by index."""
         members = self.members
         named = {"ranks": [self.ranks[m] for m in members]} if self.ranks else {}
         return {"mesh_axes": self.step.axes, "members": len(members), "index": members.index(self.rank), **named}

@@ -84,7 +84,7 @@ class Inference:
         return graph, assignment
 
     def _solve(self, function: Function, end: float) -> tuple[Graph, Assignment]:
-        """The graph of a function as it is, and its signatures; those of operators with bodies are found by turns."""
+        """The graph of a function as it is, and its signatures; operators with bodies and the bodies take turns."""
         graph = self.reader.read(function)
         assignment = self._choose(function, graph, end)
         while self.bodies.add_signature(graph, assignment, replaces=self.strategy == "greedy"):

@@ -61,7 +61,7 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
 
 
 def candidates() -> list[str]:
-    """The files from which NCCL may be loaded: the named file, or those of packages, the environment and the
+    """The files from which NCCL may be loaded: the named file, or the files of packages, the environment and the
     system.
     """
     named = os.environ.get(LIBRARY)

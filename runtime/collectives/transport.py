@@ -103,7 +103,7 @@ class Transport(ABC):
 
     @abstractmethod
     def broadcast(self, array: Array, root: int) -> None:
-        """Makes every member's `array` that of member `root`."""
+        """Overwrites every member's `array` with the array of member `root`."""
 
 
 def aligned_bytes(size: int) -> int:

@@ -43,7 +43,7 @@ class DataDependentPlan(Exception):
 
 @dataclass(frozen=True)
 class Region:
-    """A region of memory; `number` is that of the argument, result, constant or temporary."""
+    """A region of memory; `number` is the number of the argument, result, constant or temporary."""
 
     kind: str
     number: int = 0

@@ -118,7 +118,7 @@ class SavedGraph(Module):
         return tuple(_desc(argument) for name, argument in self._arguments() if name is None)
 
     def _arguments(self) -> Iterator[tuple[str | None, ir.Value]]:
-        """The arguments of the program; those of variables with their names."""
+        """The arguments of the program; arguments for variables have the names of the variables."""
         return zip(_names(self._function, "arg_attrs"), self._function.regions[0].blocks[0].arguments, strict=True)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -133,7 +133,7 @@ class SavedGraph(Module):
         """The results for inputs, in the trace that is running or operator by operator.
 
         Raises:
-            CallError: their number differs from that of the file.
+            CallError: the number of tensors differs from the number in the file.
         """
         expected = self.inputs
         if len(inputs) != len(expected):

@@ -113,7 +113,7 @@ def _strided_shape(outer: int | None, outer_block: int, row: int, is_static: boo
 
 
 def eviction_policy(kernel: Kernel, structure: Structure, before: str) -> str:
-    """The eviction policy of a pass that reads chunks, empty for the default; `before` is that of the last pass."""
+    """The eviction policy of a pass over chunks, empty for the default; `before` is the policy of the last pass."""
     limits = gpu_target().kernels.blocks
     if structure.rowwise or structure.needs_second_pass:
         return "evict_first" if before else "evict_last"

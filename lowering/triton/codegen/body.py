@@ -1,7 +1,7 @@
 """Bodies of `linalg.generic` as Triton expressions: a table of templates, and methods for other operations.
 
 `index` is i64. Integers are signed; unsigned operations bitcast to the unsigned type and back. Transcendental
-functions are those of libdevice.
+functions are libdevice's.
 """
 
 from __future__ import annotations

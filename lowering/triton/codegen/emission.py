@@ -29,7 +29,7 @@ def tile_count(axis: Axis) -> TileCount:
 def write_tile_rasterization(writer: Writer, number: str, rows: TileCount, columns: TileCount) -> None:
     """Writes the batch, row and column of tile `number` of `rows` times `columns` tiles, in grouped order.
 
-    The order of the tiles (tile rasterization, thread block swizzle) is that of Triton's tutorial on matrix products:
+    The order of the tiles (tile rasterization, thread block swizzle) is as in Triton's tutorial on matrix products:
     programs of a group of rows read the same columns, which stay in the L2 cache.
     """
     group = gpu_target().kernels.blocks.group_rows
@@ -55,7 +55,7 @@ def fill_literal(value: ir.Value) -> str | None:
 
 
 def initial_value(bodies: BodyEmitter, value: ir.Value) -> Value:
-    """The value of a filled tensor as a scalar; that of a `tensor.empty` is 0."""
+    """The value of a filled tensor as a scalar; a `tensor.empty` has the value 0."""
     if value.owner.name == "linalg.fill":
         return bodies.value({}, value.owner.operands[0])
     element = str(value.type.element_type)

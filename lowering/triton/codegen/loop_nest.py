@@ -55,9 +55,9 @@ class LoopNest:
     Attributes:
         values: values of nodes in the scope of the whole program.
         loop_values: values of nodes in the loop of the open pass.
-        accumulators: those of the open pass; None where no pass is open.
+        accumulators: the accumulators of the open pass; None where no pass is open.
         loop_prologue: lines before the loop of the open pass.
-        selection_accumulators: those of the open pass.
+        selection_accumulators: the selections of the open pass.
         functions: definitions of functions that the kernel calls.
     """
 
@@ -415,7 +415,7 @@ class LoopNest:
             self.selection_accumulators.append(pair)
 
     def _has_narrow_position(self, node: Node, selection: Selection) -> bool:
-        """Whether the position is that of a loop, so that 32 bits suffice where these suffice for all elements."""
+        """Whether the position is a loop index, for which 32 bits suffice where these suffice for all elements."""
         start, cast = fill_literal(node.outputs[1].value), selection.position
         if self.kernel.needs_64_bits or start != "0" or isinstance(cast, ir.BlockArgument):
             return False

@@ -136,7 +136,7 @@ def _cover(slices: Sequence[_Slice]) -> bool:
 class _Slice:
     """One `tensor.insert_slice`: dimension d of the source is dimension `axes[d]` of the target.
 
-    `offsets`, `sizes` and `steps` are those of the target's dimensions; `form` gives the offset of each element.
+    `offsets`, `sizes` and `steps` are by dimensions of the target; `form` gives the offset of each element.
     """
 
     def __init__(self, kernel: Kernel, op: ir.Operation, target: Tensor) -> None:
@@ -224,7 +224,7 @@ def _sizes(kernel: Kernel, op: ir.Operation, name: str, dynamic: Sequence[ir.Val
 
 
 def _insert_all(kernel: Kernel, into: ir.Value, slices: Sequence[_Slice]) -> FlatBlock:
-    """A pass over the destination: each element is that of the last slice that covers it, else the old one."""
+    """A pass over the destination: each element comes from the last slice that covers it, or is the old element."""
     target = slices[0].target
     form, partial = contiguous_form(target), {axis for part in slices for axis in part.partial_axes}
     block = FlatBlock(kernel, target.shape, [form, *(part.source_form for part in slices)], partial)

@@ -109,7 +109,7 @@ _DEFINITIONS = {
     quotient = a // b
     return tl.where((quotient * b != a) & ((a < 0) != (b < 0)), quotient - 1, quotient)
 """),
-    # Within two units in the last place; subnormal numbers are flushed to zero, unlike those of `/` and `tl.exp2`.
+    # Within two units in the last place; subnormal numbers are flushed to zero, unlike in `/` and `tl.exp2`.
     "fast_reciprocal": ("x", """
     return tl.inline_asm_elementwise("rcp.approx.ftz.f32 $0, $1;", "=f,f", [x], tl.float32, True, 1)
 """),

@@ -5,7 +5,7 @@
 `choose_split_k` decides whether the depth of a product is split (split-K). Stream-K, which splits the last wave of
 tiles only, is no candidate. The model counts waves of tiles over the SMs of the target. A step of a tile takes as
 long as arithmetic, loads and the exposed load latency; pipeline stages and the epilogue share the shared memory of an
-SM. The tiles and the parameters are those of the target. `python benchmarks/gpu.py --groups matmul` measures their
+SM. The tiles and the parameters belong to the target. `python benchmarks/gpu.py --groups matmul` measures their
 accuracy, and `benchmarks/gpu_autotune.py` the loss of the choice.
 """
 

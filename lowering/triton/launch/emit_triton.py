@@ -137,7 +137,7 @@ def _planned(entries: Sequence[func.FuncOp]) -> list[func.FuncOp]:
 def _write_plans(
     module: ir.Module, planned: Sequence[func.FuncOp], bodies: Sequence[str], called: Mapping[str, Any]
 ) -> None:
-    """Writes the plan of the entry with those of the bodies, each of which follows the bodies that it runs.
+    """Writes the plans of the entry and of the bodies; each plan follows the plans of the bodies that it runs.
 
     `called` has the fields of `Plan` about called functions, and the constants of all plans.
     """

@@ -123,7 +123,7 @@ def _counts(function: ir.Operation) -> tuple[int, int]:
 
 
 def is_grouped(function: ir.Operation) -> bool:
-    """Whether a function is that of several merged calls."""
+    """Whether a function stands for several merged calls."""
     return MEMBER in function.attributes
 
 

@@ -147,11 +147,11 @@ class Plan:
         return f"def {identifier(self.name)}({', '.join(parameters)}):\n{body}\n"
 
     def _first_parameters(self) -> list[str]:
-        """The parameters before those of the arguments."""
+        """The parameters before the parameters of the arguments."""
         return ["run"]
 
     def _last_parameters(self) -> list[str]:
-        """The parameters after those of the arguments."""
+        """The parameters after the parameters of the arguments."""
         return []
 
     def write(self, module: ir.Module, bodies: Sequence[str] = ()) -> None:

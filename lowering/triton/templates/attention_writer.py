@@ -85,7 +85,7 @@ class AttentionWriter:
         """Adds the descriptor `block_<name>` of blocks of a tensor (batch, heads, length, width)."""
         self.with_descriptor.add(name)
         tensor = self.instance.tensors[name]
-        # The order is that of the logical dimensions, whatever the strides: a block has to be (rows, width).
+        # The order is the order of the logical dimensions, whatever the strides: a block has to be (rows, width).
         block = (1, 1, rows, self._width(name))
         descriptor = tensor.descriptor(f"block_{name}", block)
         if descriptor is not None:

@@ -419,7 +419,7 @@ class _Gradients(PersistentAttention):
 
     @property
     def copies_statistics(self) -> bool:
-        """Whether the producer copies the statistics of queries by TMA: those of each head are aligned."""
+        """Whether the producer copies the statistics of queries by TMA: the statistics of each head are aligned."""
         return self.by_key and self.query_length % ALIGNMENT == 0
 
     def source(self) -> Source:

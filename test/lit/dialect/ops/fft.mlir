@@ -21,7 +21,7 @@ func.func @pairs(%x: tensor<?x6xf32>) -> tensor<*xf32> {
   return %0 : tensor<*xf32>
 }
 
-// The gradient of a transform is the transform with the conjugate factors; that of a product has a conjugate.
+// The gradient of a transform is the transform with the conjugate factors; the gradient of a product has a conjugate.
 // GRAD-LABEL: func.func @spectrum_grad
 // GRAD-SAME: (%[[Z:.*]]: tensor<4xcomplex<f32>>, %[[DY:.*]]: tensor<4xcomplex<f32>>)
 // GRAD: %[[BACK:.*]] = "oneflow.fft_c2c"(%[[DY]]) {dims = array<i64: 0>, forward = false

@@ -73,7 +73,7 @@ func.func @multi_tensor_yolov5_weight_update(%arg0: tensor<3x4xf32>, %arg1: tens
   return %cast_3, %cast_4 : tensor<3x4xf32>, tensor<3xf32>
 }
 
-// Many parameters at once: their number is that of the results of each name. A copy in f16 is updated with its
+// Many parameters at once: their number is the number of the results of each name. A copy in f16 is updated with its
 // parameter.
 // CHECK-LABEL: func.func @many(
 // CHECK: -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>)
