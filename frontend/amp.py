@@ -36,7 +36,7 @@ __all__ = [
 LOW_PRECISION_OPERATORS = frozenset("""
     attention batch_matmul broadcast_matmul conv1d conv2d conv3d deconv1d deconv2d deconv3d fused_matmul_bias matmul
 """.split())  # fmt: skip
-#: Operators that autocast computes in float32: those that lose much in 16 bits, and losses.
+#: Operators that autocast computes in float32: operators that lose much in 16 bits, and losses.
 FLOAT32_OPERATORS = frozenset("""
     acos asin binary_cross_entropy binary_cross_entropy_with_logits broadcast_pow cosh cumprod cumsum erf exp exp2
     expm1 group_norm kl_div_loss layer_norm log log10 log1p log2 log_softmax nll pow reciprocal reduce_prod reduce_sum

@@ -143,7 +143,7 @@ def recv(
     *,
     out: EagerTensor | None = None,
 ) -> EagerTensor:
-    """The tensor that rank `src` sends: of the given shape and element type, or of those that were sent first.
+    """The tensor that rank `src` sends: of the given shape and type, or of a shape and type that are sent first.
 
     With `out` the tensor is written there.
     """

@@ -1,5 +1,5 @@
-"""`flow._C`: functions that `functional_api.yaml` files declare, computed by functors of C++ libraries; other names
-are the functions of `flow` and of `flow.ops`.
+"""`flow._C`: the functions of `flow` and `flow.ops`, and the functions that `functional_api.yaml` files declare,
+which functors of C++ libraries compute.
 """
 
 from __future__ import annotations

@@ -240,7 +240,7 @@ def _enabling() -> _Entry | None:
 
 
 def _taken(settings: _Settings) -> dict[str, ModuleType]:
-    """The modules of the packages, taken out of those that are imported."""
+    """The modules of the packages, taken out of the imported modules."""
     return {name: sys.modules.pop(name) for name in [n for n in sys.modules if settings.covers(n)]}
 
 

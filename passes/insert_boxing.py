@@ -43,7 +43,7 @@ class InsertBoxing(Pass):
     name: ClassVar[str] = "oneflow-insert-boxing"
 
     def run(self, module: ir.Module, registry: Registry) -> None:
-        """Inserts casts, and writes those that are there as steps.
+        """Inserts casts, and writes present casts as steps.
 
         Raises:
             PassError: the program is not annotated, or has shapes that are not static.

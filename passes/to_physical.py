@@ -105,7 +105,7 @@ def lower_to_rank(module: ir.Module, rank: int, registry: Registry) -> None:
 
 @dataclass(frozen=True)
 class _Local:
-    """An operator on one rank: attributes (None for those at their defaults), and types of results."""
+    """An operator on one rank: attributes (None for defaults), and types of results."""
 
     record: Operator
     attributes: Mapping[str, ir.Attribute | None]
@@ -113,7 +113,7 @@ class _Local:
 
 
 def _attributes_of(local: Call) -> dict[str, ir.Attribute | None]:
-    """The attributes of a call, None in place of those that are left out."""
+    """The attributes of a call, None in place of attributes that are left out."""
     attrs = local.record.signature.attrs
     values = {a.name: a.kind.check(local.attrs[a.name]) for a in attrs}
     stated = {a.name for a in attrs if a.is_mandatory or values[a.name] != a.default}

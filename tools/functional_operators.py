@@ -2,7 +2,7 @@
 
     python -m oneflow.tools.functional_operators
 
-writes it to where the headers are. Parameters are an operator's operands, then its attributes, those without a
+writes it to where the headers are. Parameters are an operator's operands, then its attributes, attributes without a
 default first.
 """
 

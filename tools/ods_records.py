@@ -56,8 +56,8 @@ class Record:
 
 
 def read_records(text: str, file: str) -> tuple[list[Record], list[Record]]:
-    """The definitions of a file and of those that it includes, and the definitions of the base file if that file was
-    needed.
+    """The definitions of a file and of the files that it includes, and the definitions of the base file if that file
+    was needed.
 
     Raises:
         OdsError: a file is not well formed, or a class is unknown; file and line are named.

@@ -465,7 +465,7 @@ def _flash_grad_layouts(op: Call) -> list[SbpSignature]:
 composite(
     f"scaled_dot_product_flash_attention_grad(grad_out, query, key, value, out, softmax_lse, rng_state,"
     f" alibi_slopes_?, {FLASH}) -> grad_q, grad_k, grad_v",
-    "The gradients of `scaled_dot_product_flash_attention`; those by keys and values have a part for each head of the"
+    "The gradients of `scaled_dot_product_flash_attention`; keys and values have a gradient for each head of the"
     " query, also where heads share keys.",
     write=_write_flash_grad, reference=_numpy_flash_grad, check=_check_flash, sbp=_flash_grad_layouts, traits=RANDOM,
     unoffered="layouts of rng_state, which is not read without dropout",

@@ -189,7 +189,7 @@ def fold_channels(x: Stage, axis: int, element: Callable[..., Expr]) -> Stage:
 
 
 def _moments(x: Stage, axis: int) -> tuple[Stage, Stage, Stage]:
-    """The mean of each channel, its variance, and that without bias."""
+    """The mean of each channel, its variance, and its variance without bias."""
     dtype = x.dtype.accumulator
     count = c.product([d for i, d in enumerate(x.shape) if i != axis])
 

@@ -313,7 +313,7 @@ class Mode:
 
 
 def _points(row: Any, size: Size, point: Expr, right: bool) -> Expr:
-    """How many of the sorted elements `row(k)` are smaller than `point`; with `right` those that are equal too."""
+    """How many of the sorted elements `row(k)` are smaller than `point`; with `right`, smaller or equal."""
     assert isinstance(size, int)
     if size == 0:
         return s.const(0, dtypes.index)

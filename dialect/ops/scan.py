@@ -116,7 +116,7 @@ class CumProdGrad:
     grad = decomposition_gradient
 
     def sharded_decomposition(ops: Builder, op: Call) -> Value:
-        """Row i of a matrix has the factors without i; of its running products those from i on count."""
+        """Row i of a matrix has the factors without i; its running products count from i on."""
         dim = op.normalize_axis(op.dim, op.dy.rank)
         order = [*(i for i in range(op.dy.rank) if i != dim), dim]
         x, dy = (widen(ops, ops.call("transpose", v, perm=order)[0]) for v in (op.input, op.dy))

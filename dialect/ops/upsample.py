@@ -42,7 +42,7 @@ def _scaled(size: Any, scale: float) -> Any:
 
 
 def _outs(op: Call, sizes: Sequence[Any]) -> tuple[Any, ...]:
-    """Spatial sizes of the result; None for those that are unknown."""
+    """Spatial sizes of the result; None for unknown sizes."""
     if op.output_size:
         return tuple(op.output_size)
     pairs = zip(sizes, _scales(op, len(sizes)), strict=True)

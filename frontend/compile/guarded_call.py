@@ -87,7 +87,7 @@ class GuardedFunction:
 
 
 def settings_hold(guards: Guards) -> bool:
-    """Whether all guards but those on captured tensors hold."""
+    """Whether all guards hold, except guards on captured tensors."""
     if guards.recording is not None and MODE.recording is not guards.recording:
         return False
     if guards.changes_compared != Hooks.changes and not _versions_hold(guards):
@@ -382,7 +382,7 @@ class HostGuardCache:
         return True
 
     def store(self, memory: Sequence[Any], hit: Any) -> None:
-        """Takes `memory` as that for which the guards held last."""
+        """Stores `memory` as the memory for which the guards held last."""
         if hit is None:
             self._known = list(map(weakref.ref, memory))
 

@@ -65,7 +65,7 @@ class TensorBuilder(Builder):
     def backward(
         self, tensors: Sequence[Tensor], weights: Sequence[Any], retain_graph: bool, create_graph: bool, inputs: Any
     ) -> None:
-        """Accumulates gradients at the leaves behind `tensors`, or at those in `inputs`; see `autograd.backward`."""
+        """Accumulates gradients at the leaves behind `tensors`, or at `inputs`; see `autograd.backward`."""
 
     @abstractmethod
     def number(self, get: Callable[[], float], dtype: DType) -> Tensor:

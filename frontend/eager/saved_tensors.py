@@ -130,7 +130,7 @@ def resolved(slot: Any) -> Any:
 
 
 class _PackedNode(Node):
-    """A recorded call that keeps no elements of operands and results but those that hooks keep.
+    """A recorded call that keeps no elements of operands and results except elements that hooks keep.
 
     `packed` has what hooks made of operands and then results, by number.
     """

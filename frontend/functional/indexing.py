@@ -92,7 +92,7 @@ def _without_masks(x: Tensor, parts: list[Any]) -> tuple[Tensor, list[Any]]:
 
 
 def _flat(x: Tensor, axis: int, mask: np.ndarray) -> Tensor:
-    """`x` with one dimension in place of those that a mask is for."""
+    """`x` with one dimension in place of the dimensions that a mask indexes."""
     sizes = x.sizes()
     check_mask(x, axis, mask)
     return x if mask.ndim == 1 else sh.reshape(x, [*sizes[:axis], mask.size, *sizes[axis + mask.ndim :]])

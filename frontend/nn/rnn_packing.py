@@ -18,7 +18,7 @@ __all__ = [
 
 
 class PackedSequence(NamedTuple):
-    """The elements of sequences of falling lengths: step 0 of all, step 1 of those that have one, and so on.
+    """The elements of sequences of falling lengths: step 0 of all, step 1 of all that have a step 1, and so on.
 
     `batch_sizes` is the number of sequences at each step. `sorted_indices` is the order of the sequences in a batch
     that was not sorted by length, and `unsorted_indices` its inverse; None for a sorted batch.

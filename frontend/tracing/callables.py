@@ -66,7 +66,7 @@ class Callee:
 
     @property
     def method_key(self) -> str:
-        """The attribute of an object in which what is compiled for it is kept."""
+        """The attribute of an object that holds the compiled method."""
         return f"{self.name} (compiled)"
 
     def bound(self, instance: Any, owner: type | None, own: Any, make: Callable[..., Any]) -> Any:

@@ -152,7 +152,7 @@ class Captures:
             state.views[leaf] = value
 
     def watch(self, owner: Stateful) -> None:
-        """Guards the facts of a module or optimizer, except those that the function itself changes."""
+        """Guards the facts of a module or optimizer, except facts that the function itself changes."""
         if id(owner) not in self.owners:
             self.owners[id(owner)] = owner, owner.facts()
 

@@ -132,7 +132,7 @@ class MemoryStates(dict[Key, MemoryState]):
 
 
 def changed_states(states: Iterable[MemoryState]) -> list[MemoryState]:
-    """The states that get another value, without those whose elements are all part of other changed states."""
+    """The states that get another value, without states whose elements are all part of other changed states."""
     changed = [s for s in states if s.last_update and s.current.handle != s.input.handle]
     kept: set[MemoryState] = set()
     for state in sorted(changed, key=lambda s: (-s.region.size, s.tensor.is_view())):

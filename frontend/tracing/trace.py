@@ -461,7 +461,7 @@ def _returned_value(builder: TraceBuilder, value: Any, updated: Sequence[tuple[i
 
 
 def _guard_settings(guards: Guards, fn: Callable[..., Any], before: dict[str, Any]) -> None:
-    """Adds guards on the settings of the object that a method belongs to, except those that the function itself
+    """Adds guards on the settings of the object that a method belongs to, except settings that the function itself
     changes, such as counters.
     """
     owner = owner_of(fn)

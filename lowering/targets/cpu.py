@@ -40,7 +40,7 @@ class CpuTarget:
         tlb_entries: number of pages in the first-level translation look-aside buffer (TLB) of data.
         dram_bytes_per_cycle: bytes that one core reads from DRAM in one cycle.
         wake_cycles: cycles until a waiting thread of the pool runs.
-        fitted: measured parameters, which replace those that follow from the facts above.
+        fitted: measured parameters, which replace the parameters that follow from the facts above.
     """
 
     name: str

@@ -58,7 +58,7 @@ class GpuTarget:
         sm_shared_bytes_per_cycle: bytes that an SM reads from its shared memory in one cycle.
         cache_line_bytes: size of a line of the L2 cache.
         parameter_bytes: the most bytes of the parameters of a kernel on every driver.
-        fitted: measured parameters, which replace those that follow from the facts above.
+        fitted: measured parameters, which replace the parameters that follow from the facts above.
         overrides: configurations that replace choices of the cost model.
     """
 

@@ -40,7 +40,7 @@ class BodyOperator:
         call: the operator on descriptions.
         symbols: the functions that are bodies, by attribute, in the order in which they run.
         lead: how many operands are not passed on: the predicate of a branch.
-        states, sequences: how many of those that are passed on are states, and how many then are sequences.
+        states, sequences: how many of the passed operands are states, and how many then are sequences.
         whole: the layout of repeated tensors.
     """
 
@@ -142,7 +142,7 @@ class BodyLayouts:
 
 
 class Bodies:
-    """Finds signatures of operators with bodies on one placement, and infers the bodies of those that are chosen.
+    """Finds signatures of operators with bodies on one placement, and infers the bodies of the chosen signatures.
 
     `solve` infers a function whose arguments are annotated, and `write` annotates it with what was chosen.
     """
@@ -180,7 +180,7 @@ class Bodies:
         return self._known[key]
 
     def _cheapest(self, node: Node, running: BodyOperator, layouts: Sequence[NdSbp], stated: bool) -> BodySignature:
-        """The cheapest fixed point from the layouts of operands; those that the program states do not change.
+        """The cheapest fixed point from the layouts of operands; layouts that the program states do not change.
 
         Repeated states, such as zeros, may begin split as other arguments are, or as the partial sums that steps add
         to them: that moves nothing.

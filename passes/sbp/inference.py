@@ -94,7 +94,7 @@ class Inference:
     def _operators_to_decompose(
         self, function: Function, graph: Graph, assignment: Assignment, end: float
     ) -> list[Node]:
-        """The operators to decompose: with the greedy strategy those whose operands would have to be resharded."""
+        """The operators to decompose: with the greedy strategy, operators whose operands would be resharded."""
         registry = self.reader.registry
         if self.strategy == "greedy":
             return operators_to_reshard(graph, assignment, registry)

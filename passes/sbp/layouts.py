@@ -1,4 +1,4 @@
-"""The layouts of values in a program after layout propagation, and those that operations require.
+"""The layouts of values in a program after layout propagation, and the layouts that operations require.
 
 The source of the layouts is the annotations of `oneflow-infer-sbp`.
 """

@@ -56,7 +56,7 @@ class Launch:
     Attributes:
         arguments: the values of the parameters, with the two pointers that Triton adds.
         pointers: the numbers of the arguments that are symbolic addresses.
-        writes: the numbers of those that the kernel writes.
+        writes: the numbers of the arguments that the kernel writes.
     """
 
     kernel: str

@@ -189,7 +189,7 @@ Step = LaunchStep | CopyStep | FillStep | ExternalStep
 def make_step(
     command: Command, kernels: Mapping[str, Kernel], call: ExternalCall, captured: Collection[int] = ()
 ) -> Step:
-    """The step of a command; `call` enqueues external kernels, of which those in `captured` become graph nodes."""
+    """The step of a command; `call` enqueues external kernels; the kernels in `captured` become graph nodes."""
     if isinstance(command, External):
         return ExternalStep(command, call, command.number in captured)
     if isinstance(command, Launch):

@@ -261,7 +261,7 @@ def _python(value: Any) -> Any:
 
 
 def _labels(entry: Any, attribute: str, count: int) -> list[str]:
-    """The names of the arguments or the results of a function; "" for those without."""
+    """The names of the arguments or the results of a function; "" for arguments and results without a name."""
     attributes = entry.operation.attributes
     if attribute not in attributes:
         return [""] * count

@@ -188,7 +188,7 @@ def _function(name: str, definition: tuple[str, str]) -> Function:
     return Function(name, tuple(parameters.split(", ")), body, calls=_CALLS.get(name, ()))
 
 
-#: The functions by name, each after those that it calls itself.
+#: The functions by name, each after the functions that it calls.
 FUNCTIONS = {name: _function(name, definition) for name, definition in _DEFINITIONS.items()}
 #: The functions that Gluon has in another form: its language does not export `PropagateNan`.
 GLUON_FUNCTIONS = {

@@ -137,7 +137,7 @@ def _for_element_width(configs: Iterable[Config], product: Product) -> list[Conf
 
 
 def _in_shared_memory(configs: Iterable[Config], product: Product) -> list[Config]:
-    """Configurations with as many stages as shared memory holds; those that hold fewer than two are left out."""
+    """Configurations with as many stages as shared memory holds, without configurations of fewer than two."""
     most = product.target.usable_shared_bytes
     fitted = [replace(c, stages=min(c.stages, most // c.stage_bytes(product))) for c in configs]
     return [c for c in fitted if c.stages > 1]

@@ -294,7 +294,7 @@ def _is_invalid(nest: Nest) -> ir.Value:
 
 
 def _with_marked_failures(producer: ir.Operation) -> ir.Value:
-    """The tensor of checked positions with -1 for those that have failed."""
+    """The tensor of checked positions with -1 for positions that have failed."""
     with ir.InsertionPoint(producer), producer.location:
         copy = producer.clone()
     *ops, last = _body(copy.operation)
