@@ -235,7 +235,9 @@ class GradScaler:
         if not self._enabled:
             return
         if id(optimizer) in self._unscaled:
-            raise refuse("expected unscale_ once for an optimizer before update")
+            raise refuse(
+                "expected unscale_ once for an optimizer before update, got a second call; call update() first"
+            )
         self._unscaled[id(optimizer)] = bool(unscaled(_parameters(optimizer), lambda: self._scale))
 
     def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
@@ -257,7 +259,7 @@ class GradScaler:
         if new_scale is not None:
             self._scale = float(new_scale)
         elif not self._unscaled:
-            raise fail("expected step or unscale_ of an optimizer before update")
+            raise fail("expected step or unscale_ of an optimizer before update, got neither")
         else:
             self.update_scale(all(self._unscaled.values()))
         self._unscaled.clear()

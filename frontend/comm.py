@@ -149,7 +149,9 @@ def recv(
     """
     _check_rank(src, "recv", other=True)
     if (shape is None) != (dtype is None):
-        raise fail("expected both shape and dtype for recv, or neither where the sender sends them")
+        raise fail(
+            f"expected both shape and dtype for recv, or neither where the sender sends them, got {shape} and {dtype}"
+        )
     if shape is None or dtype is None:
         header = np.zeros(_MAX_RANK + 2, np.int64)
         job_transport().exchange([], [(src, header)])

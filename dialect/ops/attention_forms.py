@@ -71,11 +71,18 @@ def _expect_layouts(op: Call) -> None:
     expect_layout(op, "output_layout", ("(BM)(HK)",) if _is_packed(op) else ("BM(HK)", "MB(HK)"))
     for name in (*STARTS, "key_seq_len"):
         if op[name] is not None and not _is_packed(op):
-            raise op.error(f"expected {name} with layouts {', '.join(PACKED)} alone: mask padding by attn_bias")
+            raise op.error(
+                f"expected {name} only with the layouts {', '.join(PACKED)}, got {op.query_layout}; mask padding by"
+                " attn_bias"
+            )
     if not _is_packed(op):
         return
     if None in (op.query_seq_start, op.key_seq_start) or op.attn_bias is not None:
-        raise op.error(f"expected query_seq_start and key_seq_start, and no attn_bias, with {op.query_layout}")
+        given = [name for name in ("query_seq_start", "key_seq_start", "attn_bias") if op[name] is not None]
+        raise op.error(
+            f"expected query_seq_start and key_seq_start, and no attn_bias, with {op.query_layout}, got"
+            f" {', '.join(given) or 'none'}"
+        )
     expect_rank(op, "query_seq_start", op.query_seq_start, 1)
     count = op.query_seq_start.shape[0]
     if count is None or count < 2:

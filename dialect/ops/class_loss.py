@@ -202,7 +202,10 @@ def _weight_of(op: Call, label: Expr) -> Expr | None:
 
 def _expect_all_classes(op: Call) -> None:
     if op.logical_size:
-        raise op.error("expected all classes, not a piece of them, for the gradient by weight")
+        raise op.error(
+            f"expected all {op.logical_size} classes for the gradient by weight, got a shard of the classes; gather"
+            " the scores first"
+        )
 
 
 def _weighted(loss: Any, weight: Any) -> Any:

@@ -55,7 +55,10 @@ def _numpy_sample(weight: Any, label: Any, offset: Any, *, num_sample: Any, seed
     numpy_positions("distributed_partial_fc_sample: label", label, classes)
     distinct, mapped = np.unique(label, return_inverse=True)
     if distinct.size > num_sample:
-        raise IndexError(f"oneflow.distributed_partial_fc_sample: expected at most {num_sample} classes of labels")
+        raise IndexError(
+            f"oneflow.distributed_partial_fc_sample: expected at most {num_sample} classes of labels, got"
+            f" {distinct.size}"
+        )
     words = numpy_words((classes,), seed_of(seed, offset))[0]
     keys = (words * np.uint64(classes)) >> np.uint64(32)
     others = [k for k in np.argsort(keys, kind="stable") if k not in set(distinct)]

@@ -579,7 +579,9 @@ class BinCount:
 
     def reference(x: Any, weight: Any, *, size: Any) -> Any:
         if x.size and not 0 <= x.min() <= x.max() < size:
-            raise IndexError(f"oneflow.bincount: expected numbers in [0, {size})")
+            raise IndexError(
+                f"oneflow.bincount: expected numbers in [0, {size}), got numbers from {x.min()} to {x.max()}"
+            )
         values = np.ones_like(x) if weight is None else weight
         counts = np.zeros(size, np.float32 if values.dtype.itemsize == 2 else values.dtype)
         np.add.at(counts, x.astype(np.int64), values)

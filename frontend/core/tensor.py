@@ -110,12 +110,12 @@ class Tensor(Value):
 
     def __len__(self) -> int:
         if not self.rank:
-            raise fail("a tensor without dimensions has no len()")
+            raise fail(f"expected a tensor with dimensions for len(), got {self.desc}")
         return self._known(0, "len() needs a static size; compute on the whole tensor, or trace with a static size")
 
     def __iter__(self) -> Iterator[Any]:
         if not self.rank:
-            raise fail("cannot iterate over a tensor without dimensions")
+            raise fail(f"expected a tensor with dimensions to iterate over, got {self.desc}")
         size = self._known(0, "a loop cannot be unrolled; compute on the whole tensor, or trace with a static size")
         return (self[i] for i in range(size))
 

@@ -68,10 +68,13 @@ class StackDataset(Dataset):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if bool(args) == bool(kwargs):
-            raise ValueError("expected data sets either as positional arguments or by keyword")
+            raise ValueError(
+                f"expected data sets either as positional arguments or by keyword, got {len(args)} and {len(kwargs)}"
+            )
         self.datasets: Any = args or kwargs
-        if len({len(d) for d in args or kwargs.values()}) != 1:
-            raise ValueError("expected data sets of one length")
+        lengths = [len(d) for d in args or kwargs.values()]
+        if len(set(lengths)) != 1:
+            raise ValueError(f"expected data sets of one length, got the lengths {lengths}")
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(self.datasets, dict):
@@ -92,7 +95,8 @@ class ConcatDataset(Dataset):
     def __init__(self, datasets: Sequence[Any]) -> None:
         self.datasets = list(datasets)
         if not self.datasets or any(isinstance(d, IterableDataset) for d in self.datasets):
-            raise ValueError("expected at least one data set, each with samples by number")
+            kinds = ", ".join(type(d).__name__ for d in self.datasets) or "none"
+            raise ValueError(f"expected at least one data set, each with samples by number, got {kinds}")
         self.cumulative_sizes = list(itertools.accumulate(map(len, self.datasets)))
 
     def __getitem__(self, index: int) -> Any:

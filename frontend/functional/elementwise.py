@@ -318,7 +318,7 @@ def clamp(x: Any, min: Any = None, max: Any = None) -> Tensor:
     NaN stays; a bound that is NaN makes all elements NaN. The result has the common element type of x and the bounds.
     """
     if min is None and max is None:
-        raise fail("expected min, max or both for clamp")
+        raise fail("expected min, max or both for clamp, got neither")
     x = as_tensor(x)
     bounds = {k: as_number(v) for k, v in (("min", min), ("max", max)) if v is not None and is_number(v)}
     if len(bounds) < (min is not None) + (max is not None) or any(math.isnan(v) for v in bounds.values()):

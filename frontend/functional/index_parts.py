@@ -24,7 +24,7 @@ def index_parts(x: Tensor, key: Any) -> list[Any]:
     parts = [_normalized(p) for p in (key if isinstance(key, tuple) else (key,))]
     dots = [i for i, p in enumerate(parts) if p is Ellipsis]
     if len(dots) > 1:
-        raise fail("expected at most one Ellipsis in an index")
+        raise fail(f"expected at most one Ellipsis in an index, got {len(dots)}")
     missing = x.rank - sum(map(_dim_count, parts))
     if missing < 0:
         raise fail(f"expected at most {x.rank} indices for {x.desc}, got {x.rank - missing}")

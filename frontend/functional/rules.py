@@ -192,7 +192,9 @@ class BinaryRule:
         if self.kind == BITS and dtype.is_inexact:
             raise fail(f"expected integers or bools for {self.op}, got {dtype.mlir}; convert with x.to(flow.int64)")
         if self.kind == NUMBER and dtype.kind == "bool" and not self.bools:
-            raise fail(f"{self.op} of bools; convert with x.to(flow.int64), or write flow.logical_xor")
+            raise fail(
+                f"expected numbers for {self.op}, got bools; convert with x.to(flow.int64), or write flow.logical_xor"
+            )
         return dtype
 
 

@@ -77,7 +77,10 @@ def scaled_mm(
     if first is not second or first not in (ScalingType.TensorWise, ScalingType.RowWise):
         raise fail(f"expected ScalingType.TensorWise twice or ScalingType.RowWise twice, got {first} and {second}")
     if swizzle_a or swizzle_b or contraction_dim:
-        raise fail("expected no swizzle_a, swizzle_b and contraction_dim for scales of tensors or rows")
+        raise fail(
+            "expected no swizzle_a, swizzle_b and contraction_dim for scales of tensors or rows, got"
+            f" {swizzle_a}, {swizzle_b} and {contraction_dim}"
+        )
     (left,), (right,) = map(_as_list, (scale_a, scale_b))
     return _scaled_mm(mat_a, mat_b, left, right, bias, None, output_dtype, use_fast_accum)
 

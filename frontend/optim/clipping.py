@@ -38,7 +38,7 @@ def clip_grad_norm_(
         return F.zeros(())
     total = _norm([p.grad for p in chosen], float(norm_type))
     if error_if_nonfinite and not math.isfinite(total):
-        raise refuse(f"expected gradients of a finite norm, it is {float(total)}")
+        raise refuse(f"expected gradients of a finite norm, got {float(total)}")
     factor = F.clamp(F.div(max_norm, F.add(total, 1e-6)), max=1.0)
     for p in chosen:
         p.grad.mul_(F.cast(factor, p.dtype))
