@@ -118,8 +118,8 @@ def scatter(tensor: EagerTensor, scatter_list: Sequence[EagerTensor] | None = No
         _check_count(scatter_list or (), "scatter")
         shards = np.stack([_read(x, "scatter") for x in scatter_list or ()])
     if env.get_world_size() > 1:
-        job_transport().broadcast(pieces, src)
-    _write(tensor, pieces[env.get_rank()], "scatter")
+        job_transport().broadcast(shards, src)
+    _write(tensor, shards[env.get_rank()], "scatter")
 
 
 def send(tensor: EagerTensor, dst: int, send_meta: bool = True) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 
 from oneflow.dialect.nd_sbp import NdSbp
 from oneflow.dialect.sbp import Sbp
-from oneflow.frontend.core.arrays import from_piece, is_on_device, is_on_ranks, redistribute, to_array
+from oneflow.frontend.core.arrays import from_shard, is_on_device, is_on_ranks, redistribute, to_array
 from oneflow.frontend.core.dispatch import current_builder, dispatch
 from oneflow.frontend.core.errors import fail, refuse
 from oneflow.frontend.core.tensor import Tensor
@@ -25,7 +25,7 @@ from oneflow.frontend.tracing.capture import layout_of
 from oneflow.runtime.global_array import Placement
 
 if TYPE_CHECKING:
-    from oneflow.runtime.pieces import Layout
+    from oneflow.runtime.shards import Layout
 
 
 def to_global(x: Tensor, placement: Placement | None = None, sbp: Any = None, *, grad_sbp: Any = None) -> Tensor:

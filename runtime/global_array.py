@@ -20,8 +20,8 @@ from oneflow.runtime.collectives.nccl import gpus
 from oneflow.runtime.collectives.resharding import Sharding
 from oneflow.runtime.collectives.transport import World
 from oneflow.runtime.device_array import DeviceArray
-from oneflow.runtime.pieces import Layout, Pieces, collect, move_pieces
 from oneflow.runtime.ranks import world_of, world_size
+from oneflow.runtime.shards import Layout, Shards, collect, move_shards
 
 
 @dataclass(frozen=True)
@@ -143,20 +143,20 @@ class GlobalArray(ArrayProperties):
     def of(cls, array: np.ndarray, placement: Placement, nd: NdSbp) -> GlobalArray:
         """A global array from a whole array, which is the same on all ranks."""
         layout = Layout(TensorDesc(array.shape, dtypes.from_numpy(array.dtype)), nd)
-        pieces = {p: np.array(layout.piece(array, placement.mesh, p), order="C") for p in placement.local_indices}
-        return cls(placement, layout, placement.to_devices(pieces))
+        shards = {p: np.array(layout.shard(array, placement.mesh, p), order="C") for p in placement.local_indices}
+        return cls(placement, layout, placement.to_devices(shards))
 
     @classmethod
     def of_shard(cls, shard: np.ndarray | DeviceArray, placement: Placement, layout: Layout) -> GlobalArray:
         """A global array from the shard of the first rank of this process.
 
-        Other ranks of this process get copies of the piece where the array is replicated, and zeros elsewhere.
+        Other ranks of this process get copies of the shard where the array is replicated, and zeros elsewhere.
         """
         first, mesh = placement.local_indices[0], placement.mesh
         alike = group(first, mesh, [k for k, s in enumerate(layout.nd) if s.kind == "B"])
         others = placement.local_indices[1:]
-        pieces = {p: piece.copy() if p in alike else layout.zeros(mesh, p) for p in others}
-        return cls(placement, layout, {first: piece, **pieces})
+        shards = {p: shard.copy() if p in alike else layout.zeros(mesh, p) for p in others}
+        return cls(placement, layout, {first: shard, **shards})
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -193,16 +193,16 @@ class GlobalArray(ArrayProperties):
             WorldError: ranks make different calls.
         """
         at = self.placement
-        return collect(at.world, at.mesh, at.members, self.layout, self.pieces, root)
+        return collect(at.world, at.mesh, at.members, self.layout, self.shards, root)
 
     def local_values(self) -> np.ndarray | None:
-        """The whole array where the pieces of this process determine it, without communication; else None."""
-        if len(self.pieces) == len(self.placement.members):
+        """The whole array where the shards of this process determine it, without communication; else None."""
+        if len(self.shards) == len(self.placement.members):
             return self.numpy()
-        if not self.pieces or any(s.kind != "B" for s in self.nd):
+        if not self.shards or any(s.kind != "B" for s in self.nd):
             return None
-        piece = self.local()
-        return piece.numpy() if isinstance(piece, DeviceArray) else piece
+        shard = self.local()
+        return shard.numpy() if isinstance(shard, DeviceArray) else shard
 
     def copy(self) -> GlobalArray:
         """A copy in new memory."""
@@ -226,7 +226,7 @@ class GlobalArray(ArrayProperties):
             return GlobalArray.of(self.numpy(), placement, nd)
         layout = Layout(self.layout.desc, nd)
         worlds = self.placement.world, placement.world
-        made = move_pieces(
+        made = move_shards(
             max(worlds, key=lambda w: w.size),
             self.layout,
             self.placement.sharding(self.nd),

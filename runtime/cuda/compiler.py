@@ -14,9 +14,9 @@ import threading
 from dataclasses import dataclass
 from typing import Any
 
-from oneflow.lowering.targets.choice import DEFAULT_GPU, gpu_target, gpu_target_named
 from oneflow.lowering.targets.gpu import GpuTarget
 from oneflow.lowering.targets.instructions import VECTOR_BYTES, WARP
+from oneflow.lowering.targets.selection import DEFAULT_GPU, gpu_target, gpu_target_named
 from oneflow.lowering.triton.codegen.prelude import preamble
 from oneflow.lowering.triton.names import identifier
 from oneflow.lowering.triton.source import GLUON, Parameter, Source

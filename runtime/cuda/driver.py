@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from oneflow.lowering.targets.card import CardFacts
-from oneflow.lowering.targets.choice import gpu_target_named
 from oneflow.lowering.targets.gpu import GpuTarget
 from oneflow.lowering.targets.instructions import DEFAULT_SHARED_BYTES, WARP
 from oneflow.lowering.targets.selection import gpu_target_named

@@ -23,6 +23,7 @@ from oneflow.dialect.record import REGISTRY, Registry
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.lowering.targets.gpu import GpuTarget
 from oneflow.lowering.targets.instructions import VECTOR_BYTES
+from oneflow.lowering.targets.selection import gpu_target, gpu_target_on, using_gpu
 from oneflow.lowering.triton.launch.program import Program, read_program
 from oneflow.runtime import cache
 from oneflow.runtime.arguments import ArgumentError, Parameter, as_array, bind

@@ -22,8 +22,8 @@ import numpy as np
 from oneflow.dialect.dtypes import BY_MLIR
 from oneflow.dialect.external import ExternalKernel
 from oneflow.lowering.buffers import Buffer, assign_offsets
-from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.targets.gpu_parameters import LaunchParameters
+from oneflow.lowering.targets.selection import gpu_target
 from oneflow.lowering.triton.launch.program import Program
 from oneflow.lowering.triton.source import Source
 from oneflow.runtime.failures import position_error, size_error

@@ -18,7 +18,7 @@ from oneflow.lowering.kernels.nodes import Structure, Unsupported
 from oneflow.lowering.linalg.control import BODY, bodies_in_order, read_controls
 from oneflow.lowering.linalg.external import declarations, in_place_pairs, read_external
 from oneflow.lowering.options import AUTOTUNE, DETERMINISTIC, PRECISIONS
-from oneflow.lowering.targets.choice import gpu_target
+from oneflow.lowering.targets.selection import gpu_target
 from oneflow.lowering.triton.codegen.kernel import SETUP, Kernel
 from oneflow.lowering.triton.codegen.loop_nest import LoopNest
 from oneflow.lowering.triton.codegen.matmul import Contraction, precision_at

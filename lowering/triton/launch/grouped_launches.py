@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 
 from oneflow.dialect._mlir import func, ir
 from oneflow.lowering.kernels.graph import callee_of
-from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.targets.instructions import VECTOR_BYTES
+from oneflow.lowering.targets.selection import gpu_target
 from oneflow.lowering.triton.codegen.matmul import Contraction
 from oneflow.lowering.triton.names import identifier
 from oneflow.lowering.triton.source import (

@@ -15,6 +15,7 @@ from dataclasses import replace
 from oneflow.dialect.record import Call
 from oneflow.lowering.targets.gpu_parameters import AttentionBlocks
 from oneflow.lowering.targets.instructions import MIN_DOT_SIDE, VECTOR_BYTES
+from oneflow.lowering.targets.selection import gpu_target
 from oneflow.lowering.triton.codegen.views import View
 from oneflow.lowering.triton.source import PROGRAM_NUMBER, Source
 from oneflow.lowering.triton.symbolic_sizes import Size, power_of_two

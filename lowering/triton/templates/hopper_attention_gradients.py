@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 from oneflow.lowering.targets.gpu_parameters import WarpSpecializedAttentionGradient
 from oneflow.lowering.targets.instructions import TMA, WGMMA
+from oneflow.lowering.targets.selection import gpu_target
 from oneflow.lowering.triton.codegen.kernel import TYPES
 from oneflow.lowering.triton.source import Source, TensorDescriptor
 from oneflow.lowering.triton.templates.attention_writer import LOG2E, AttentionShape

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from oneflow.lowering.kernels.nodes import Node, Use
-from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.targets.instructions import VECTOR_BYTES, WARP, WGMMA
+from oneflow.lowering.targets.selection import gpu_target
 from oneflow.lowering.triton.codegen.descriptors import Descriptor
 from oneflow.lowering.triton.codegen.emission import origins, tile_count, write_tile_rasterization
 from oneflow.lowering.triton.codegen.kernel import TYPES, bytes_of

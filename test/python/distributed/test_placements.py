@@ -140,10 +140,10 @@ def test_global_tensors_are_printed_as_oneflow_prints_them() -> None:
     suffixes = 'placement=oneflow.placement(type="cpu", ranks=[0, 1]), sbp=({},), dtype=oneflow.float32)'
     split = suffixes.format("oneflow.sbp.split(dim=0)")
     assert " ".join(str(x).split()) == f"tensor([0., 1.], {split}"
-    x.handle.handle.pieces.pop(1)  # as in a process of one rank
+    x.handle.handle.shards.pop(1)  # as in a process of one rank
     assert " ".join(str(x).split()) == f"tensor([...], {split}"
     whole = flow.tensor([0.0, 1.0]).to_global(pair, flow.sbp.broadcast())
-    whole.handle.handle.pieces.pop(0)
+    whole.handle.handle.shards.pop(0)
     assert " ".join(str(whole).split()) == f"tensor([0., 1.], {suffixes.format('oneflow.sbp.broadcast')}"
     assert repr(flow.sbp.partial_sum) == "oneflow.sbp.partial_sum"
 
