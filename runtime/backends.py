@@ -92,7 +92,7 @@ class RanksBackend(Protocol):
         """
 
 
-#: The type of device whose memory is that of the process.
+#: The type of device whose memory is the memory of the process.
 HOST = "cpu"
 #: The backends whose devices have memory of their own.
 ACCELERATORS: dict[str, Accelerator] = {"cuda": cuda}

@@ -276,7 +276,7 @@ class DistributedExecutable:
     def run(self, arrays: Sequence[Any]) -> list[GlobalArray]:
         """The results as global arrays, of arguments that are global arrays or whole on every rank.
 
-        A result whose shards are those of an argument, updated in place, is that argument.
+        A result that has the shards of an argument, updated in place, is this argument.
 
         Raises:
             ArgumentError: an argument is of another type or shape.

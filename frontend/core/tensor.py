@@ -259,7 +259,7 @@ class _ComputedNumber(Tensor):
 
 
 class Size(_ComputedNumber):
-    """A dynamic size (int64): that of a dimension, one computed from such sizes and integers, or a rounded `Real`."""
+    """A dynamic size (int64): of a dimension, computed from such sizes and integers, or a rounded `Real`."""
 
     __slots__ = ()
     number = dtypes.int64

@@ -210,8 +210,8 @@ def std(
 
 
 def _variance(x: Tensor, name: str, dim: Dims, dropped: int, keepdim: bool) -> Tensor:
-    """The variance in f64, in which the squares of f32 are in range: the deviation is in range where that of x is.
-    That of complex numbers is the sum of those of the parts.
+    """The variance in f64: squares of f32 are in the range of f64, so that the deviation of f32 is found. The
+    variance of complex numbers is the sum of the variances of the parts.
     """
     if x.dtype.is_complex:
         parts = (dispatch(part, x) for part in ("real", "imag"))

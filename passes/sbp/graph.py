@@ -324,7 +324,7 @@ class GraphReader:
                 graph.add(Node(op, "fixed", [], replicated, constrained=True), [value], [desc])
 
     def _call_layouts(self, op: ir.Operation) -> NdSignature | None:
-        """The layouts of a call's operands and results: those of the annotated callee."""
+        """The layouts of a call's operands and results: the layouts of the annotated callee."""
         callee = self.functions.get(qualified_callee(op))
         if callee is None:
             return None

@@ -149,7 +149,7 @@ def _compile(source: Source, number: int) -> Binary:
 
 
 def _target_of(arch: str) -> GpuTarget:
-    """The chosen target if it has this architecture, or else that of the table."""
+    """The chosen target if it has this architecture, or else the target of the table."""
     chosen = gpu_target()
     return chosen if chosen.arch == arch else gpu_target_named(arch)
 
