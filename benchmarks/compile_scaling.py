@@ -1,6 +1,6 @@
 """Measures how the time of every pass grows with the program: microseconds per operator, for several sizes.
 
-    python benchmarks/compile_scaling.py [--print] [--sizes 1000,30000] [--programs layers,chain] [--ways CPU,GPU]
+    python benchmarks/compile_scaling.py [--print] [--sizes 1000,30000] [--programs layers,chain] [--pipelines CPU]
 
 Times are processor time (`time.process_time`), which other programs of the machine hardly change. Only the section
 of results.md about growth is replaced.
@@ -83,7 +83,7 @@ def text_of(name: str, operators: int, mesh: bool = False) -> str:
     return f"module {attributes}{{\n{function}\n}}"
 
 
-def ways() -> dict[str, tuple[str, ...]]:
+def pipelines() -> dict[str, tuple[str, ...]]:
     """The measured passes in order, by the task of the passes."""
     cpu, gpu = (tuple(_to(stage)) for stage in ("llvm", "triton"))
     sbp = ("oneflow-infer-types", "oneflow-infer-sbp", "oneflow-insert-boxing", "oneflow-join-boxing")
@@ -100,10 +100,10 @@ def _to(stage: str) -> list[str]:
     return [*(_to(before) if before else []), *STAGES[stage]]
 
 
-def measured(way: str, passes: Sequence[str], program: str, operators: int) -> dict[str, float]:
+def measured(pipeline: str, passes: Sequence[str], program: str, operators: int) -> dict[str, float]:
     """The microseconds per operator that reading and every pass take; of a pass that comes twice the sum."""
     context = dialect.create_context()
-    text = text_of(program, operators, way == "four ranks")
+    text = text_of(program, operators, pipeline == "four ranks")
     begin = time.process_time()
     module = read_module(text, context)
     durations = {"read and verify": time.process_time() - begin}
@@ -117,14 +117,14 @@ def measured(way: str, passes: Sequence[str], program: str, operators: int) -> d
     return {name: seconds / operators * 1e6 for name, seconds in durations.items()}
 
 
-def table(program: str, way: str, passes: Sequence[str], sizes: Sequence[int]) -> Iterator[str]:
+def table(program: str, pipeline: str, passes: Sequence[str], sizes: Sequence[int]) -> Iterator[str]:
     """The lines of one table."""
     columns = []
-    measured(way, passes, program, WARM_UP)
+    measured(pipeline, passes, program, WARM_UP)
     for n in sizes:
-        columns.append(measured(way, passes, program, n))
-        print(f"{program}, {way}, {n}: {sum(columns[-1].values()):.0f} us per operator", flush=True)
-    yield f"\n{program}, {way}:\n"
+        columns.append(measured(pipeline, passes, program, n))
+        print(f"{program}, {pipeline}, {n}: {sum(columns[-1].values()):.0f} us per operator", flush=True)
+    yield f"\n{program}, {pipeline}:\n"
     yield f"| pass | {' | '.join(f'{n:,}' for n in sizes)} | growth |"
     yield "| --- |" + " --- |" * (len(sizes) + 1)
     for name in columns[0]:
@@ -149,15 +149,17 @@ def main() -> None:
     parser.add_argument("--print", action="store_true", help="print the report instead of writing it")
     parser.add_argument("--sizes", default=",".join(map(str, SIZES)), help="numbers of operators")
     parser.add_argument("--programs", default=",".join(PROGRAMS), help=f"of {', '.join(PROGRAMS)}")
-    parser.add_argument("--ways", default=",".join(ways()), help="which passes are measured")
+    parser.add_argument("--pipelines", default=",".join(pipelines()), help="which passes are measured")
     arguments = parser.parse_args()
     sizes = [int(n) for n in arguments.sizes.split(",")]
-    wanted = {way: passes for way, passes in ways().items() if way in arguments.ways.split(",")}
+    wanted = {
+        pipeline: passes for pipeline, passes in pipelines().items() if pipeline in arguments.pipelines.split(",")
+    }
     lines = [
         line
         for program in arguments.programs.split(",")
-        for way, passes in wanted.items()
-        for line in table(program, way, passes, sizes)
+        for pipeline, passes in wanted.items()
+        for line in table(program, pipeline, passes, sizes)
     ]
     if arguments.print:
         print("\n".join(lines))

@@ -26,9 +26,9 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 import oneflow as flow
-from oneflow.lowering.targets.choice import cpu_target, using_cpu, using_gpu
 from oneflow.lowering.targets.cpu import CpuTarget
 from oneflow.lowering.targets.gpu import GpuTarget
+from oneflow.lowering.targets.selection import cpu_target, using_cpu, using_gpu
 from oneflow.runtime.cuda import driver
 
 #: The share of the time that a candidate must save to replace the derived value.

@@ -25,7 +25,7 @@ import numpy as np
 from results_page import write_part
 
 HEADING = "## Training steps"
-WAYS = ("ours", "eager", "torch.compile")
+IMPLEMENTATIONS = ("ours", "eager", "torch.compile")
 ROUNDS, BLOCK = 15, 4
 THREADS = "ONEFLOW_NUM_THREADS"
 
@@ -95,12 +95,12 @@ MODELS: dict[str, tuple[Callable[[Any], Any], Callable[[], list[np.ndarray]], Ca
 }
 
 
-def training(way: str, name: str) -> Callable[[], float]:
+def training(implementation: str, name: str) -> Callable[[], float]:
     """The function that runs one training step and returns the loss."""
     import importlib  # noqa: PLC0415 (a process that measures memory loads one framework)
 
-    lib = importlib.import_module("oneflow" if way == "ours" else "torch")
-    if way != "ours" and THREADS in os.environ:
+    lib = importlib.import_module("oneflow" if implementation == "ours" else "torch")
+    if implementation != "ours" and THREADS in os.environ:
         lib.set_num_threads(int(os.environ[THREADS]))
     build, batch, optimizer_of = MODELS[name]
     lib.manual_seed(0)
@@ -114,7 +114,7 @@ def training(way: str, name: str) -> Callable[[], float]:
         optimizer.step()
         return loss
 
-    if way == "torch.compile":
+    if implementation == "torch.compile":
         compute = lib.compile(lambda x, y: lib.nn.functional.cross_entropy(model(x), y))
 
         def step(x: Any, y: Any) -> Any:
@@ -124,26 +124,26 @@ def training(way: str, name: str) -> Callable[[], float]:
             optimizer.step()
             return loss
 
-    arrays = batch() if way == "ours" else [lib.from_numpy(a) for a in batch()]
-    run = lib.compile(step) if way == "ours" else step
+    arrays = batch() if implementation == "ours" else [lib.from_numpy(a) for a in batch()]
+    run = lib.compile(step) if implementation == "ours" else step
     return lambda: float(run(*arrays).detach())
 
 
 def step_times(name: str) -> dict[str, float]:
-    """Median seconds of a step in each way, taken in turn."""
-    steps = {way: training(way, name) for way in WAYS}
+    """Median seconds of a step in each implementation, taken in turn."""
+    steps = {implementation: training(implementation, name) for implementation in IMPLEMENTATIONS}
     for step in steps.values():
         for _ in range(3):
             step()
-    times: dict[str, list[float]] = {way: [] for way in WAYS}
+    times: dict[str, list[float]] = {implementation: [] for implementation in IMPLEMENTATIONS}
     for _ in range(ROUNDS):
-        for way, step in steps.items():
+        for implementation, step in steps.items():
             step()
             begin = time.perf_counter()
             for _ in range(BLOCK):
                 step()
-            times[way].append((time.perf_counter() - begin) / BLOCK)
-    return {way: statistics.median(durations) for way, durations in times.items()}
+            times[implementation].append((time.perf_counter() - begin) / BLOCK)
+    return {implementation: statistics.median(durations) for implementation, durations in times.items()}
 
 
 def resident(which: str) -> float:
@@ -153,13 +153,13 @@ def resident(which: str) -> float:
     return int(match[1]) / 1024
 
 
-def peak_here(way: str, name: str) -> float:
+def peak_here(implementation: str, name: str) -> float:
     """The peak memory in MiB of ten steps in this process, above the resident size after the import."""
     import importlib  # noqa: PLC0415
 
-    importlib.import_module("oneflow.nn" if way == "ours" else "torch")
+    importlib.import_module("oneflow.nn" if implementation == "ours" else "torch")
     before = resident("VmRSS")
-    step = training(way, name)
+    step = training(implementation, name)
     for _ in range(3):
         step()
     Path("/proc/self/clear_refs").write_text("5")
@@ -168,9 +168,9 @@ def peak_here(way: str, name: str) -> float:
     return resident("VmHWM") - before
 
 
-def peak(way: str, name: str) -> float:
+def peak(implementation: str, name: str) -> float:
     """`peak_here` of a fresh process."""
-    command = [sys.executable, __file__, "--peak", way, name]
+    command = [sys.executable, __file__, "--peak", implementation, name]
     return float(json.loads(subprocess.run(command, check=True, stdout=-1, env=os.environ).stdout))
 
 
@@ -178,10 +178,13 @@ def rows() -> list[str]:
     """One row of the table for each model."""
     lines = []
     for name in MODELS:
-        times, peaks = step_times(name), {way: peak(way, name) for way in WAYS}
-        cells = [f"{times[way] * 1e3:.1f} ms" for way in WAYS]
-        ratios = [f"{times[way] / times['ours']:.2f}" for way in WAYS[1:]]
-        memory = [f"{peaks[way]:.0f} MiB" for way in WAYS]
+        times, peaks = (
+            step_times(name),
+            {implementation: peak(implementation, name) for implementation in IMPLEMENTATIONS},
+        )
+        cells = [f"{times[implementation] * 1e3:.1f} ms" for implementation in IMPLEMENTATIONS]
+        ratios = [f"{times[implementation] / times['ours']:.2f}" for implementation in IMPLEMENTATIONS[1:]]
+        memory = [f"{peaks[implementation]:.0f} MiB" for implementation in IMPLEMENTATIONS]
         lines.append(f"| {' | '.join([name, *cells, *ratios, *memory])} |")
         print(lines[-1], file=sys.stderr)
     return lines
@@ -206,7 +209,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--print", action="store_true", help="print instead of writing results.md")
     parser.add_argument("--threads", type=int, help="how many threads each side has (default: all processors)")
-    parser.add_argument("--peak", nargs=2, metavar=("WAY", "MODEL"), help="print the peak of one way in MiB")
+    parser.add_argument(
+        "--peak", nargs=2, metavar=("IMPLEMENTATION", "MODEL"), help="print the peak of one implementation in MiB"
+    )
     options = parser.parse_args()
     if options.threads:
         os.environ[THREADS] = str(options.threads)

@@ -3,7 +3,7 @@
     split(body, {x: (a, b), y: (c, d)})      of x * y   ->   a * c - b * d,  a * d + b * c
 
 Bodies are written once for all numbers. Nodes of a complex type become pairs of nodes by the rules of this module.
-Branch cuts are those of C's functions. Source of the inverse functions: Kahan, Branch cuts for complex elementary
+Branch cuts are as in C's functions. Source of the inverse functions: Kahan, Branch cuts for complex elementary
 functions (The State of the Art in Numerical Analysis, 1987).
 """
 

@@ -8,8 +8,8 @@
                                 `ops.parts(x)` are the two parts of a complex operand
 
 Programs have complex tensors up to the pass `oneflow-expand-complex`; all that follows computes with reals. Gradients
-are those of PyTorch: by z = a + bi the gradient of a real number L is dL/da + i dL/db, so that the gradient of a
-holomorphic function is the cotangent times the conjugate of its derivative.
+are PyTorch's: by z = a + bi the gradient of a real number L is dL/da + i dL/db, so that the gradient of a holomorphic
+function is the cotangent times the conjugate of its derivative.
 """
 
 from __future__ import annotations

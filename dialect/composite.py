@@ -3,8 +3,8 @@
     composite("frob(x, y) -> z", "..", write=lambda ops, op: ops.exp(op.x) * op.y, reference=..)
     adjoint("frob_grad(dz, x, y) -> dx, dy", "..", of="frob", seeds=("dz",))
 
-The types are those of the decomposition, which is built without emitting anything. The gradient is that of its
-operators. An operand split along an axis that `sbp` does not split has the decomposition split instead.
+The types are the types of the decomposition, which is built without emitting anything. The gradient is the gradient
+of its operators. An operand split along an axis that `sbp` does not split has the decomposition split instead.
 """
 
 from __future__ import annotations
@@ -103,7 +103,8 @@ def adjoint(
     finite differences.
 
     Args:
-        signature: as for `define`; operands and attributes are matched with those of `of` by name.
+        signature: as for `define`; operands and attributes are matched by name with the operands and attributes of
+            `of`.
         doc: the description.
         of: the operator.
         seeds: the operands that are the cotangents of `of`'s results, "" for a result without one.
@@ -138,7 +139,7 @@ def gradient_operator(name: str, *wanted: str) -> Rule:
 
     The results of `name` are the gradients of the operands `wanted`. The gradient operator has the operands,
     attributes and results of the composition under the same names; other operands are the cotangents of the first
-    results. If a further result has a cotangent, the gradient is that of the decomposition.
+    results. If a further result has a cotangent, the gradient is the gradient of the decomposition.
     """
 
     def grad(ops: Builder, op: Call, *cotangents: Value | None) -> dict[str, Any]:

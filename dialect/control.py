@@ -19,7 +19,8 @@ from oneflow.dialect.record import Call
 from oneflow.dialect.tensor_desc import TensorDesc
 
 Arrays = Sequence[np.ndarray]
-#: The bodies that a call runs, with their arguments; is sent the results of each, and returns those of the call.
+#: A generator of the bodies that a call runs, with their arguments. The generator is sent the results of each body,
+#: and returns the results of the call.
 Form = Generator[tuple[Body, Arrays], Sequence[np.ndarray], list[np.ndarray]]
 
 

@@ -49,7 +49,7 @@ class Recorder(Builder):
 
 
 def decomposition_gradient(ops: Builder, op: Call, *cotangents: Value | None) -> dict[str, Any]:
-    """A gradient slot: that of the decomposition's operators, one operand at a time."""
+    """A gradient slot: the gradients of the decomposition's operators, one operand at a time."""
     recorder = Recorder(ops)
     inputs = {name: mapped(recorder.value, operand) for name, operand in op.inputs.items()}
     write = op.record.decompose or op.record.sharded_decomposition

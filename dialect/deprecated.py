@@ -21,6 +21,7 @@ RENAMED: dict[str, dict[str, str | None]] = {
     "pass": {
         "oneflow-claim-positions": "oneflow-deterministic-scatter",
         "oneflow-compute-padded": "oneflow-fuse-padding",
+        "oneflow-recognise-attention": "oneflow-recognize-attention",
     },
     "option of oneflow-form-kernels": {"beside": None, "processors": "gpu"},
     "slot of an operator": {"by_parts": "sharded_decomposition", "withheld": "unoffered"},

@@ -61,7 +61,7 @@ class DType:
 
     @functools.cached_property
     def is_inexact(self) -> bool:
-        """Whether values are floating-point or complex numbers: those that have gradients."""
+        """Whether values are floating-point or complex numbers, which have gradients."""
         return self.kind in ("float", "complex")
 
     @property

@@ -46,7 +46,7 @@ def elementwise(
         scalar: the body: one `Expr` per operand, attributes as keyword-only parameters.
         reference: the NumPy form, called in the same way with arrays.
         allowed: the element types of the operands, which have to be equal.
-        result: the element type of the result; None: that of the operands.
+        result: the element type of the result; None: the element type of the operands.
         linear: whether partial sums pass through, as in `Factors`; or a function of the call that says so.
         depth: how many stack frames above the caller the definition is.
         slots: slots to state otherwise than derived (`grad`, `types`, `sbp`, `laws`).

@@ -2,7 +2,7 @@
 
 A table outlives the programs that read and write the rows. An id without a stored row has the initial row, which is a
 function of the id, the seed and the initializer of the id's table, so that the order of accesses has no effect.
-Initial numbers are those of cuRAND's Philox generator with the id as the sequence and the column as the offset.
+Initial numbers are the numbers of cuRAND's Philox generator with the id as the sequence and the column as the offset.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def table(name: str, line_size: int, dtype: Any) -> Table:
         found = _TABLES.setdefault(name, Table(name, line_size, np.dtype(dtype)))
     if (found.line_size, found.dtype) != (line_size, np.dtype(dtype)):
         raise ValueError(
-            f"expected rows of {found.line_size} {found.dtype}, those of the table {name!r}, got {line_size}"
+            f"expected rows of {found.line_size} {found.dtype}, as in the table {name!r}, got {line_size}"
             f" {np.dtype(dtype)}"
         )
     return found

@@ -1,6 +1,6 @@
 """The error for an input that reaches the results through integers alone: it names the path.
 
-The entries are those of `reverse`.
+The entries are the entries of `reverse`.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     is_finite(1.0 / (x * x + 1.0))   ->  True
     is_finite(1.0 / x)               ->  False
 
-Operands are taken as finite, except those in `maybe_nonfinite`. Overflow of sums, products and conversions is not
+Operands are taken as finite, except operands in `maybe_nonfinite`. Overflow of sums, products and conversions is not
 counted; overflow of the exponential functions is.
 """
 

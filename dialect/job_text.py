@@ -2,7 +2,7 @@
 
 MLIR's parser knows the syntax of no dialect that is declared at run time. `oneflow.job` and `oneflow.return` are
 therefore read as `func.func` and `func.return`, which have the same syntax, and `#sbp.parallel<..>` as a string. All
-positions in the text stay as they are, so that messages and the names of arguments are those of the file.
+positions in the text stay as they are, so that messages and the names of arguments are as in the file.
 """
 
 from __future__ import annotations

@@ -262,7 +262,7 @@ class _Job:
         return new
 
     def _lay_out(self, op: ir.Operation) -> None:
-        """States the layouts of the tensors of an operation, where `parallel` has those of all."""
+        """States the layouts of the tensors of an operation, where `parallel` has the layouts of all tensors."""
         if "parallel" not in op.attributes or not self._is_distributed(op):
             return
         for name, layouts, values in zip((IN, OUT), _parallel_signature(op), (op.operands, op.results), strict=True):
@@ -275,7 +275,7 @@ class _Job:
             attributes[ND_SBP] = write_nd_sbp(layout)
 
     def _is_distributed(self, op: ir.Operation) -> bool:
-        """Whether an operation runs on several devices; its mesh is that of the module.
+        """Whether an operation runs on several devices; its mesh is the mesh of the module.
 
         Raises:
             ValueError: the module has another mesh.

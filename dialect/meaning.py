@@ -59,7 +59,7 @@ def _elementwise_stage(op: Call, result: TensorDesc) -> Stage:
 
 
 def _size(dim: int | None, axis: int, operands: Sequence[Stage], rank: int) -> Size:
-    """The size of a result dimension: known, or that of the operand which is not broadcast along it."""
+    """The size of a result dimension: known, or the size of the operand which is not broadcast along it."""
     if dim is not None:
         return dim
     candidates = [x.shape[axis - (rank - x.rank)] for x in operands if axis >= rank - x.rank]

@@ -25,7 +25,7 @@ from oneflow.dialect.numpy_kernel import DataError
 KINDS = {1: "bytes", 2: "float", 3: "double", 4: "int32", 5: "int64"}
 _FIXED: dict[str, np.dtype[Any]] = {"float": np.dtype("<f4"), "double": np.dtype("<f8")}
 _INTEGERS: dict[str, np.dtype[Any]] = {"int32": np.dtype(np.int32), "int64": np.dtype(np.int64)}
-#: The wire types, and the size of those of a fixed size.
+#: The wire types, and the sizes of wire types of a fixed size.
 _VARINT, _LENGTH = 0, 2
 _SIZES = {1: 8, 5: 4}
 _PREFIX = 8

@@ -498,7 +498,7 @@ _Symbol: TypeAlias = tuple[ir.Operation | None, str]
 
 
 def _recursive(ops: Sequence[ir.Operation]) -> list[ir.Operation]:
-    """The operators, of those with bodies, whose bodies run the function around the operator."""
+    """The operators with bodies whose bodies run the function around the operator."""
     bodies = {op: {(module_of(op), symbol) for symbol in named_functions(op).values()} for op in ops}
     runs: dict[_Symbol, set[_Symbol]] = defaultdict(set)
     for op, names in bodies.items():

@@ -36,7 +36,7 @@ class Instances:
             raise DataError(f"expected the file {file} of tensors: {error}") from None
         size = math.prod(shape) * dtype.itemsize
         if len(data) % size:
-            raise DataError(f"{file}: expected a multiple of {size} bytes, those of a tensor, got {len(data)}")
+            raise DataError(f"{file}: expected a multiple of {size} bytes, the size of a tensor, got {len(data)}")
         return data.view(dtype).reshape(-1, *shape)
 
     def __len__(self) -> int:

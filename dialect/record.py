@@ -505,7 +505,10 @@ def attribute_values(record: Operator, attributes: Mapping[str, Any]) -> dict[st
             except ValueError as error:
                 raise OperatorError(f"oneflow.{record.name}: attribute {attr.name}: {error}") from None
         elif attr.is_mandatory:
-            raise OperatorError(f"oneflow.{record.name}: expected the attribute {attr.name}: {attr.kind.name}")
+            given = ", ".join(attributes) or "none"
+            raise OperatorError(
+                f"oneflow.{record.name}: expected the attribute {attr.name}: {attr.kind.name}, got {given}"
+            )
         else:
             values[attr.name] = attr.default
     return values

@@ -2,8 +2,8 @@
 
     resize(image, 224, 224, "bilinear")
 
-Pixels are areas: pixel i of n covers i / n to (i + 1) / n of a side. Weights are those of OpenCV, which do not widen
-where an image shrinks, other than those of "area". Integers are rounded to the nearest, halves up.
+Pixels are areas: pixel i of n covers i / n to (i + 1) / n of a side. Weights are OpenCV's weights: where an image
+shrinks, only the weights of "area" widen. Integers are rounded to the nearest, halves up.
 """
 
 from __future__ import annotations

@@ -374,7 +374,7 @@ def _new_value(value: Value) -> Value:
 
 
 def placed(value: Any, places: Mapping[int, Value]) -> Any:
-    """A slot of a call with its values replaced by those that `places` names."""
+    """A slot of a call with its values replaced by the values that `places` names."""
     if isinstance(value, tuple):
         return tuple(places.get(id(v), v) for v in value)
     return None if value is None else places.get(id(value), value)

@@ -232,7 +232,7 @@ def _split_by(name: str, ins: list[list[str]], outs: list[list[str]], summed: fr
 
 
 def has_partials(signature: SbpSignature, among: Sequence[bool]) -> bool:
-    """Whether a signature has partial values of tensors that `among` marks: those whose elements cannot be added."""
+    """Whether a signature has partial values of tensors that `among` marks; elements of these cannot be added."""
     everything = (*signature.inputs, *signature.outputs)
     return any(marked and sbp.is_partial for sbp, marked in zip(everything, among, strict=True))
 

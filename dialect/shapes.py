@@ -220,7 +220,7 @@ def is_identity(source: Shape, target: Shape) -> bool:
 
 
 def letters(shape: Shape, unsplit: Sequence[int] = (), letter: str = "d") -> list[str]:
-    """SBP factors of a shape, one per axis; axes of size 1 and those in `unsplit` are not split."""
+    """SBP factors of a shape, one per axis; axes of size 1 and axes in `unsplit` are not split."""
     return ["_" if d == 1 or i in unsplit else f"{letter}{i}" for i, d in enumerate(shape)]
 
 

@@ -124,7 +124,7 @@ class _Rows:
         return c.sum_(x.shape, [width], position_of)
 
     def merged(self, positions: Stage, width: int) -> Stage:
-        """Positions that bring runs of twice `width` into order, from those of runs of `width`."""
+        """Positions that bring runs of twice `width` into order, from positions for runs of `width`."""
         assert isinstance(self.size, int)
         values, size, axis = take(self.x, positions, self.axis), self.size, self.axis
 

@@ -59,7 +59,10 @@ class Documents:
         places = np.frombuffer(index, "<i8", documents, start + 4 * documents)
         ends = places + lengths * dtype.itemsize
         if (lengths < 0).any() or (places < 0).any() or (places % dtype.itemsize).any() or (ends > len(data)).any():
-            raise DataError(f"{name}: expected documents inside of the {len(data)} bytes of the other file")
+            raise DataError(
+                f"{name}: expected documents inside of the {len(data)} bytes of the other file, got lengths from"
+                f" {lengths.min()} and ends up to {ends.max()}"
+            )
         whole = len(data) // dtype.itemsize * dtype.itemsize
         return lengths, places // dtype.itemsize, data[:whole].view(dtype)
 

@@ -235,7 +235,7 @@ def _grad(rule: UserRule, args: tuple[Any, ...], result: Any) -> dict[str, Any]:
 
 
 def _gradients(rule: UserRule, name: str, operand: Any, grad: Any) -> Any:
-    """The gradient of an operand, or those of a repeated one's tensors."""
+    """The gradient of an operand, or the gradients of the tensors of a repeated operand."""
     if not isinstance(operand, tuple) or grad is None:
         return _gradient(rule, name, operand, grad)
     if not isinstance(grad, (tuple, list)) or len(grad) != len(operand):

@@ -36,7 +36,7 @@ __all__ = [
 LOW_PRECISION_OPERATORS = frozenset("""
     attention batch_matmul broadcast_matmul conv1d conv2d conv3d deconv1d deconv2d deconv3d fused_matmul_bias matmul
 """.split())  # fmt: skip
-#: Operators that autocast computes in float32: those that lose much in 16 bits, and losses.
+#: Operators that autocast computes in float32: operators that lose much in 16 bits, and losses.
 FLOAT32_OPERATORS = frozenset("""
     acos asin binary_cross_entropy binary_cross_entropy_with_logits broadcast_pow cosh cumprod cumsum erf exp exp2
     expm1 group_norm kl_div_loss layer_norm log log10 log1p log2 log_softmax nll pow reciprocal reduce_prod reduce_sum
@@ -62,7 +62,7 @@ class Policy:
     dtype: DType
 
     def converted(self, name: str, operands: Sequence[Any]) -> Sequence[Any]:
-        """The operands of an operator, those of floats of up to 32 bits in the type in which it is computed."""
+        """The operands of an operator; operands of up to 32 bits have the type in which the operator is computed."""
         target = self._target(name, [x for x in operands if isinstance(x, Tensor) and x.dtype.is_float])
         if target is None or not self._covers(operands):
             return operands
@@ -235,7 +235,9 @@ class GradScaler:
         if not self._enabled:
             return
         if id(optimizer) in self._unscaled:
-            raise refuse("expected unscale_ once for an optimizer before update")
+            raise refuse(
+                "expected unscale_ once for an optimizer before update, got a second call; call update() first"
+            )
         self._unscaled[id(optimizer)] = bool(unscaled(_parameters(optimizer), lambda: self._scale))
 
     def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
@@ -257,7 +259,7 @@ class GradScaler:
         if new_scale is not None:
             self._scale = float(new_scale)
         elif not self._unscaled:
-            raise fail("expected step or unscale_ of an optimizer before update")
+            raise fail("expected step or unscale_ of an optimizer before update, got neither")
         else:
             self.update_scale(all(self._unscaled.values()))
         self._unscaled.clear()

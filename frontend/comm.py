@@ -40,14 +40,14 @@ def all_reduce(tensor: EagerTensor) -> None:
 def all_gather(tensor_list: Sequence[EagerTensor], tensor: EagerTensor) -> None:
     """Writes the tensor of rank i to place i of the list of every rank."""
     _check_count(tensor_list, "all_gather")
-    for target, piece in zip(tensor_list, _gathered(_read(tensor, "all_gather")), strict=True):
-        _write(target, piece, "all_gather")
+    for target, shard in zip(tensor_list, _gathered(_read(tensor, "all_gather")), strict=True):
+        _write(target, shard, "all_gather")
 
 
 def all_gather_into_tensor(output_tensor: EagerTensor, input_tensor: EagerTensor) -> None:
     """Writes the tensors of all ranks, one after the other along dimension 0, to the output of every rank."""
-    pieces = _gathered(_read(input_tensor, "all_gather_into_tensor"))
-    _write(output_tensor, pieces.reshape(output_tensor.shape), "all_gather_into_tensor")
+    shards = _gathered(_read(input_tensor, "all_gather_into_tensor"))
+    _write(output_tensor, shards.reshape(output_tensor.shape), "all_gather_into_tensor")
 
 
 def all_to_all(output_tensor_list: Sequence[EagerTensor], input_tensor_list: Sequence[EagerTensor]) -> None:
@@ -60,8 +60,8 @@ def all_to_all(output_tensor_list: Sequence[EagerTensor], input_tensor_list: Seq
         job_transport().all_to_all(sources, received, [count] * len(sources), [count] * len(sources))
     else:
         received = sources
-    for target, piece in zip(output_tensor_list, received, strict=True):
-        _write(target, piece, "all_to_all")
+    for target, shard in zip(output_tensor_list, received, strict=True):
+        _write(target, shard, "all_to_all")
 
 
 def barrier() -> None:
@@ -70,7 +70,7 @@ def barrier() -> None:
 
 
 def broadcast(tensor: EagerTensor, src: int) -> None:
-    """Replaces the tensor of every rank by that of rank `src`."""
+    """Replaces the tensor of every rank by the tensor of rank `src`."""
     array = np.array(_read(tensor, "broadcast"))
     _check_rank(src, "broadcast")
     if env.get_world_size() > 1:
@@ -81,15 +81,15 @@ def broadcast(tensor: EagerTensor, src: int) -> None:
 def gather(tensor: EagerTensor, gather_list: Sequence[EagerTensor] | None = None, dst: int = 0) -> None:
     """Writes the tensor of rank i to place i of the list of rank `dst`, which alone has one."""
     _check_rank(dst, "gather")
-    pieces = _gathered(_read(tensor, "gather"))
+    shards = _gathered(_read(tensor, "gather"))
     if env.get_rank() == dst:
         _check_count(gather_list or (), "gather")
-        for target, piece in zip(gather_list or (), pieces, strict=True):
-            _write(target, piece, "gather")
+        for target, shard in zip(gather_list or (), shards, strict=True):
+            _write(target, shard, "gather")
 
 
 def reduce(tensor: EagerTensor, dst: int) -> None:
-    """Replaces the tensor of rank `dst` by the sum over the ranks; those of the others stay."""
+    """Replaces the tensor of rank `dst` by the sum over the ranks; the tensors of other ranks stay."""
     _check_rank(dst, "reduce")
     total = _summed(_read(tensor, "reduce"))
     if env.get_rank() == dst:
@@ -113,13 +113,13 @@ def reduce_scatter_tensor(output_tensor: EagerTensor, input_tensor: EagerTensor)
 def scatter(tensor: EagerTensor, scatter_list: Sequence[EagerTensor] | None = None, src: int = 0) -> None:
     """Writes tensor i of the list of rank `src`, which alone has one, to the tensor of rank i."""
     _check_rank(src, "scatter")
-    pieces = np.zeros((env.get_world_size(), *tensor.shape), _read(tensor, "scatter").dtype)
+    shards = np.zeros((env.get_world_size(), *tensor.shape), _read(tensor, "scatter").dtype)
     if env.get_rank() == src:
         _check_count(scatter_list or (), "scatter")
-        pieces = np.stack([_read(x, "scatter") for x in scatter_list or ()])
+        shards = np.stack([_read(x, "scatter") for x in scatter_list or ()])
     if env.get_world_size() > 1:
-        job_transport().broadcast(pieces, src)
-    _write(tensor, pieces[env.get_rank()], "scatter")
+        job_transport().broadcast(shards, src)
+    _write(tensor, shards[env.get_rank()], "scatter")
 
 
 def send(tensor: EagerTensor, dst: int, send_meta: bool = True) -> None:
@@ -143,13 +143,15 @@ def recv(
     *,
     out: EagerTensor | None = None,
 ) -> EagerTensor:
-    """The tensor that rank `src` sends: of the given shape and element type, or of those that were sent first.
+    """The tensor that rank `src` sends: of the given shape and type, or of a shape and type that are sent first.
 
     With `out` the tensor is written there.
     """
     _check_rank(src, "recv", other=True)
     if (shape is None) != (dtype is None):
-        raise fail("expected both shape and dtype for recv, or neither where the sender sends them")
+        raise fail(
+            f"expected both shape and dtype for recv, or neither where the sender sends them, got {shape} and {dtype}"
+        )
     if shape is None or dtype is None:
         header = np.zeros(_MAX_RANK + 2, np.int64)
         job_transport().exchange([], [(src, header)])

@@ -77,7 +77,7 @@ def set_autotune(autotune: bool) -> None:
 
 
 def current_device() -> int:
-    """The number of the device that the name "cuda" stands for: that of `set_device`, by default the first."""
+    """The number of the device that the name "cuda" stands for: the device of `set_device`, by default the first."""
     return CURRENT_NUMBER[0]
 
 

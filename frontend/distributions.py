@@ -78,7 +78,7 @@ def _parameters(**parameters: Any) -> tuple[Any, Any]:
     """
     probs, logits = parameters["probs"], parameters["logits"]
     if (probs is None) == (logits is None):
-        raise ValueError("expected either probs or logits")
+        raise ValueError(f"expected either probs or logits, got {'neither' if probs is None else 'both'}")
     return (None if x is None else as_tensor(x) for x in (probs, logits))  # type: ignore[return-value]
 
 

@@ -30,7 +30,7 @@ def get_world_size() -> int:
 
 
 def get_local_rank() -> int:
-    """The number of this process among those of its job on this machine.
+    """The number of this process among the processes of its job on this machine.
 
     Raises:
         WorldError: there is a launcher, but mpi4py is not installed.

@@ -104,7 +104,7 @@ def _complex(x: Any, s: Dims, dim: Dims, norm: str | None, forward: bool) -> Ten
 
 
 def _from_real(x: Any, s: Dims, dim: Dims, norm: str | None, forward: bool, name: str) -> Tensor:
-    """The half spectrum of reals; that of the inverse transform is the conjugate."""
+    """The half spectrum of reals; the half spectrum of the inverse transform is the conjugate."""
     x = to_float(x)
     if x.dtype.is_complex:
         raise fail(f"expected real numbers for {name}, got {x.desc}")

@@ -1,5 +1,5 @@
-"""`flow._C`: functions that `functional_api.yaml` files declare, computed by functors of C++ libraries; other names
-are those of `flow` and of `flow.ops`.
+"""`flow._C`: the functions of `flow` and `flow.ops`, and the functions that `functional_api.yaml` files declare,
+which functors of C++ libraries compute.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ else:
 
 
 class Functions:
-    """A namespace of functions; `load` adds those of a file with `bind_python: True`."""
+    """A namespace of functions; `load` adds the functions of a file with `bind_python: True`."""
 
     def __init__(self) -> None:
         self._entries: dict[str, FunctionEntry] = {}

@@ -1,9 +1,9 @@
-"""Global tensors: tensors whose pieces lie on the ranks of a placement.
+"""Global tensors: tensors whose shards lie on the ranks of a placement.
 
     placement = flow.placement("cpu", ranks=[0, 1])
     x = flow.tensor(data).to_global(placement, flow.sbp.split(0))      x.sbp      x.to_local()
 
-Every rank has the whole tensor before `to_global` and a piece of it afterwards. In compiled functions `to_global`
+Every rank has the whole tensor before `to_global` and a shard of it afterwards. In compiled functions `to_global`
 states the layout of a value from there on. Importing this module gives tensors these methods.
 """
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from oneflow.dialect.nd_sbp import NdSbp
 from oneflow.dialect.sbp import Sbp
-from oneflow.frontend.core.arrays import from_piece, is_on_device, is_on_ranks, redistribute, to_array
+from oneflow.frontend.core.arrays import from_shard, is_on_device, is_on_ranks, redistribute, to_array
 from oneflow.frontend.core.dispatch import current_builder, dispatch
 from oneflow.frontend.core.errors import fail, refuse
 from oneflow.frontend.core.tensor import Tensor
@@ -25,7 +25,7 @@ from oneflow.frontend.tracing.capture import layout_of
 from oneflow.runtime.global_array import Placement
 
 if TYPE_CHECKING:
-    from oneflow.runtime.pieces import Layout
+    from oneflow.runtime.shards import Layout
 
 
 def to_global(x: Tensor, placement: Placement | None = None, sbp: Any = None, *, grad_sbp: Any = None) -> Tensor:
@@ -33,9 +33,10 @@ def to_global(x: Tensor, placement: Placement | None = None, sbp: Any = None, *,
 
     Args:
         x: outside of compiled functions the same on every rank (the values of rank 0 count), or a global tensor.
-        placement: the ranks; None for those of `x`, or those of the compiled function.
+        placement: the ranks; None for the ranks of `x`, or the ranks of the compiled function.
         sbp: `flow.sbp.split(axis)`, `flow.sbp.broadcast` or `flow.sbp.partial_sum`, one for each axis of the mesh.
-        grad_sbp: the layout of the gradient by `x`; None for that of `x`, in compiled functions for the cheapest.
+        grad_sbp: the layout of the gradient by `x`; None for the layout of `x`, in compiled functions for the
+            cheapest.
 
     Raises:
         ValueError: the layout does not fit the tensor and the mesh, or there is no placement.
@@ -93,13 +94,13 @@ def _cast(builder: Any, x: Tensor, placement: Placement | None, sbp: Any, grad_s
 
 
 def to_local(x: EagerTensor) -> Tensor:
-    """The piece of a global tensor on this rank, in the same memory; if one process has all ranks, the piece of the
+    """The shard of a global tensor on this rank, in the same memory; if one process has all ranks, the shard of the
     first.
 
-    The gradient by `x` has the layout of `x`: every rank gives the gradient of its own piece.
+    The gradient by `x` has the layout of `x`: every rank gives the gradient of its own shard.
 
     Raises:
-        RuntimeError: `x` is no global tensor, or this rank has no piece of it.
+        RuntimeError: `x` is no global tensor, or this rank has no shard of it.
     """
     data = x.storage
     if not is_on_ranks(data):
@@ -108,8 +109,8 @@ def to_local(x: EagerTensor) -> Tensor:
         data.local()
     except ValueError as error:
         raise refuse(str(error)) from None
-    piece: Tensor = LocalPiece.apply(x)
-    return piece
+    shard: Tensor = LocalShard.apply(x)
+    return shard
 
 
 def _refuse_in_trace(x: Tensor) -> Tensor:
@@ -122,35 +123,35 @@ def _refuse_in_trace(x: Tensor) -> Tensor:
                "and call to_local() on the result")  # fmt: skip
 
 
-class LocalPiece(Function):
-    """The piece of a global tensor on this rank."""
+class LocalShard(Function):
+    """The shard of a global tensor on this rank."""
 
     @staticmethod
     def forward(ctx: Any, x: EagerTensor) -> EagerTensor:
-        """The piece, in the same memory."""
+        """The shard, in the same memory."""
         data: Any = x.storage
-        ctx.layout, piece = (data.placement, data.layout), data.local()
-        return EagerTensor(BUILDER.wrap(piece)) if is_on_device(piece) else wrapped(piece)
+        ctx.layout, shard = (data.placement, data.layout), data.local()
+        return EagerTensor(BUILDER.wrap(shard)) if is_on_device(shard) else wrapped(shard)
 
     @staticmethod
     def backward(ctx: Any, grad: EagerTensor) -> Any:
-        """The gradients of all pieces as one global tensor."""
-        return FromLocalPiece.apply(grad, *ctx.layout)
+        """The gradients of all shards as one global tensor."""
+        return FromLocalShard.apply(grad, *ctx.layout)
 
 
-class FromLocalPiece(Function):
-    """The global tensor of which every rank has a piece."""
+class FromLocalShard(Function):
+    """The global tensor of which every rank has a shard."""
 
     @staticmethod
-    def forward(ctx: Any, piece: EagerTensor, placement: Placement, layout: Layout) -> EagerTensor:
-        """The pieces as one global tensor."""
-        ctx.at, data = (placement, layout.nd), piece.storage
+    def forward(ctx: Any, shard: EagerTensor, placement: Placement, layout: Layout) -> EagerTensor:
+        """The shards as one global tensor."""
+        ctx.at, data = (placement, layout.nd), shard.storage
         copy = data.copy() if is_on_device(data) else np.array(to_array(data), order="C")
-        return EagerTensor(BUILDER.wrap(from_piece(copy, placement, layout)))
+        return EagerTensor(BUILDER.wrap(from_shard(copy, placement, layout)))
 
     @staticmethod
     def backward(ctx: Any, grad: EagerTensor) -> Any:
-        """The piece of the gradient on this rank."""
+        """The shard of the gradient on this rank."""
         return to_local(to_global(grad, *ctx.at)), None, None  # type: ignore[arg-type]
 
 

@@ -20,7 +20,7 @@ def to_global(input: Any, placement: Placement | None = None, sbp: Any = None, *
 
 
 def to_local(input: Any, *, copy: bool = False) -> Any:
-    """The pieces of this rank of the global tensors of a nested structure, with `copy` in new memory."""
+    """The shards of this rank of the global tensors of a nested structure, with `copy` in new memory."""
     return _mapped(lambda x: x.to_local().clone() if copy else x.to_local(), input)
 
 

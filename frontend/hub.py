@@ -33,7 +33,7 @@ _folder: dict[str, str] = {}
 
 
 def get_dir() -> str:
-    """The folder of the hub: that of `set_dir`, `$ONEFLOW_HOME/hub`, or `~/.cache/oneflow/hub`."""
+    """The folder of the hub: the folder of `set_dir`, `$ONEFLOW_HOME/hub`, or `~/.cache/oneflow/hub`."""
     home = (
         os.environ.get("ONEFLOW_HOME") or Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "oneflow"
     )

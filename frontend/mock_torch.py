@@ -150,7 +150,7 @@ class DummyModule(ModuleType):
 
 
 class Counterpart(ModuleType):
-    """A module under PyTorch's name: its attributes are those of its replacement."""
+    """A module under PyTorch's name, with the attributes of its replacement."""
 
     def __init__(self, name: str, target: Any, settings: _Settings) -> None:
         super().__init__(name)
@@ -240,7 +240,7 @@ def _enabling() -> _Entry | None:
 
 
 def _taken(settings: _Settings) -> dict[str, ModuleType]:
-    """The modules of the packages, taken out of those that are imported."""
+    """The modules of the packages, taken out of the imported modules."""
     return {name: sys.modules.pop(name) for name in [n for n in sys.modules if settings.covers(n)]}
 
 

@@ -61,7 +61,7 @@ def save(value: Any, path: str | os.PathLike[str]) -> None:
     """Writes a nested structure of dicts (of strings or integers), lists, tuples, tensors and plain values to a file.
 
     Raises:
-        TypeError: something in it is none of these.
+        TypeError: the structure has a value of another type.
     """
     tensors: dict[str, np.ndarray] = {}
     structure = _pack(value, "", tensors)

@@ -38,7 +38,7 @@ def get_lib() -> str:
 def get_compile_flags() -> list[str]:
     """Compiler flags besides `-fPIC` and the language standard.
 
-    The headers need C++11, those of CUDA 13 need C++17. With nvcc, the flags request C++17: of several `-std`
+    The headers need C++11, CUDA 13's headers need C++17. With nvcc, the flags request C++17: of several `-std`
     compilers use the last.
     """
     cuda = ["-DWITH_CUDA", "-std=c++17"] if with_cuda() else []

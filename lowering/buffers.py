@@ -1,4 +1,4 @@
-"""The memory planner of an entry: liveness analysis, offsets in the workspace, the scratch memory of calls of bodies.
+"""Buffer assignment, the memory planning of an entry: liveness analysis, offsets in the workspace, scratch memory.
 
 In-place reuse of temporaries is decided here; `llvm/donation.py` and `triton/launch/donation.py` decide on donated
 arguments.

@@ -17,7 +17,7 @@ for _package, _modules in {
     "llvm": "define_launches emit_kernels expand_floats expand_math floats_to_bits set_target split_for_threads "
     "widen_floats widen_scans",
     "triton.fusion": "deterministic_scatter fuse_padding join_insertions join_norm_gradients join_products "
-    "prefer_channels_last recognise_attention split_reductions transpose_operands",
+    "prefer_channels_last recognize_attention split_reductions transpose_operands",
     "triton.launch": "emit_triton",
     "triton.templates": "outline_templates",
 }.items():
@@ -66,7 +66,7 @@ STAGES: dict[str, tuple[str, ...]] = {
         "oneflow-set-target",
     ),
     "gpu-linalg": (
-        "oneflow-recognise-attention",
+        "oneflow-recognize-attention",
         "oneflow-join-norm-gradients",
         "oneflow-outline-templates",
         "oneflow-prefer-channels-last",

@@ -1,4 +1,4 @@
-"""`oneflow-autodiff`: functions that compute the gradients of others.
+"""`oneflow-autodiff`: joint graphs, functions that run the forward and the backward pass of others.
 
 The gradient is ordinary IR: the gradient slots of the operators build the gradient on a copy of the function.
 `dialect/reverse.py` visits the operations in reverse order.

@@ -60,7 +60,7 @@ def _complex_desc(kind: ir.Type) -> TensorDesc | None:
 
 
 def _types(op: ir.Operation) -> list[ir.Type]:
-    """The types of operands, results and arguments of blocks of an operation, and those in a function's type."""
+    """The types of operands, results and arguments of blocks of an operation, and the types in a function's type."""
     arguments = [a.type for region in op.regions for block in region for a in block.arguments]
     return [*(v.type for v in (*op.operands, *op.results)), *arguments, *_signature(op)]
 

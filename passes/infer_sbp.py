@@ -1,4 +1,7 @@
-"""`oneflow-infer-sbp`: layout propagation (sharding propagation), from annotations on a few values to every call."""
+"""`oneflow-infer-sbp`: layout propagation (sharding propagation), from annotations on a few values to every call.
+
+Data parallelism, tensor parallelism and ZeRO are annotations of batches, parameters and states of optimizers.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from oneflow.passes.registry import register_pass
 from oneflow.passes.sbp import STRATEGIES
 from oneflow.passes.sbp import annotations as notes
 from oneflow.passes.sbp.boxing import Boxing
-from oneflow.passes.sbp.cost import Choice, Costs, Machine
+from oneflow.passes.sbp.cost import Assignment, Costs, Machine
 from oneflow.passes.sbp.explain import explain
 from oneflow.passes.sbp.graph import Graph, GraphReader, operations_in
 from oneflow.passes.sbp.inference import Inference
@@ -48,10 +51,10 @@ class InferSbp(Pass):
     casts. With `strategy=greedy` other arguments are broadcast and signatures are chosen in program order, as in
     OneFlow by default; `strategy=auto` finds the cheapest signatures of the whole function, including the layouts of
     arguments and results. The cost model has the parameters `bandwidth` (GB/s that a device receives) and `latency`
-    (microseconds of a collective), by default those of the `interconnect` (`ethernet`, `infiniband`, `pcie` or
-    `nvlink`), `compute` (giga multiply-adds per second) and `memory` (gigabytes of a device for all tensors, 0 for no
-    limit); `time-limit` is the solver's limit in seconds for a function. `explain` prints
-    candidates, costs and choices on standard error; `view` names an HTML file for a drawing of the choices.
+    (microseconds of a collective), by default of the `interconnect` (`ethernet`, `infiniband`, `pcie` or `nvlink`),
+    `compute` (giga multiply-adds per second) and `memory` (gigabytes of a device for all tensors, 0 for no limit);
+    `time-limit` is the solver's limit in seconds for a function. `explain` prints candidates, costs and assignments
+    on standard error; `view` names an HTML file for a drawing of the assignments.
 
     The module attribute `oneflow.placements` names parts of the mesh, each with a separate mesh. The attribute
     `oneflow.placement` names the placement of an argument, a `hierarchical_parallel_cast` with `placement` moves a
@@ -121,12 +124,12 @@ class InferSbp(Pass):
 
     def _watch(
         self, drawings: list[Drawing], reader: GraphReader, costs: Costs
-    ) -> Callable[[Function, Graph, Choice], None]:
+    ) -> Callable[[Function, Graph, Assignment], None]:
         """Notes, and explains, the functions that are inferred on a placement."""
 
-        def watch(function: Function, graph: Graph, choice: Choice) -> None:
+        def watch(function: Function, graph: Graph, assignment: Assignment) -> None:
             if graph.nodes or len(reader.submeshes) == 1:
-                drawings.append(Drawing(_title(function, reader), graph, choice, costs))
+                drawings.append(Drawing(_title(function, reader), graph, assignment, costs))
                 self._explain(drawings[-1])
 
         return watch
@@ -140,7 +143,7 @@ class InferSbp(Pass):
 
     def _explain(self, drawing: Drawing) -> None:
         if self.explain:
-            print(explain(drawing.name, drawing.graph, drawing.choice, drawing.costs), file=sys.stderr)
+            print(explain(drawing.name, drawing.graph, drawing.assignment, drawing.costs), file=sys.stderr)
 
     def _draw(self, drawings: Sequence[Drawing]) -> None:
         try:
@@ -166,7 +169,7 @@ def _write_out_boxing(function: Function, registry: Registry) -> None:
 
 def _title(function: Function, reader: GraphReader) -> str:
     """The title of a drawing: the function, and the placement if there are several."""
-    return function.name if len(reader.submeshes) == 1 else f"{function.name}, {reader.submeshes[reader.place]},"
+    return function.name if len(reader.submeshes) == 1 else f"{function.name}, {reader.submeshes[reader.placement]},"
 
 
 def callees_first(structure: Structure) -> Iterator[Function]:

@@ -43,7 +43,7 @@ class InsertBoxing(Pass):
     name: ClassVar[str] = "oneflow-insert-boxing"
 
     def run(self, module: ir.Module, registry: Registry) -> None:
-        """Inserts casts, and writes those that are there as steps.
+        """Inserts casts, and writes present casts as steps.
 
         Raises:
             PassError: the program is not annotated, or has shapes that are not static.
@@ -117,7 +117,7 @@ class _Boxer:
     def _path(self, op: ir.Operation, value: ir.Value, source: NdSbp, target: NdSbp) -> Sequence[Step]:
         desc = self.layouts.descs[value]
         try:
-            boxing = self.boxing[self.layouts.places[value].name]
+            boxing = self.boxing[self.layouts.submesh_of[value].name]
             return boxing.path(source, target, desc.static_shape, width_of(desc))
         except BoxingError as error:
             raise PassError(f"{op.name}: {error} for {desc}", op.location) from None
@@ -126,7 +126,7 @@ class _Boxer:
         ops = IRBuilder(self.layouts.registry, ir.InsertionPoint(op), op.location)
         (boxed,) = ops.call(notes.PARALLEL_CAST[len(dialect.PREFIX) :], value, nd_sbp=step.target)
         notes.write_operation(boxed.handle.owner, [step.source], [step.target])
-        place = self.layouts.places[value].name
+        place = self.layouts.submesh_of[value].name
         write_placement(boxed.handle.owner, place)
         self.layouts.set(boxed.handle, step.target, place)
         return boxed.handle

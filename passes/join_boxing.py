@@ -91,7 +91,7 @@ class _Reader:
 
     def _read(self, op: ir.Operation) -> None:
         value, (target,) = op.operands[0], self.layouts.result_layouts(op)
-        source, desc, place = self.layouts.values[value], self.layouts.descs[value], self.layouts.places[value]
+        source, desc, place = self.layouts.values[value], self.layouts.descs[value], self.layouts.submesh_of[value]
         assert target is not None
         shape = desc.static_shape
         steps = self.boxing[place.name].path(source, target, shape, width_of(desc))

@@ -265,7 +265,7 @@ def _emit(error: PassError, collector: Collector) -> None:
 
 
 def _stem(watch: Watch, program: ir.Operation) -> str:
-    """The start of the names of files about a program: the name of the program's own file, or that of its
+    """The start of the names of files about a program: the name of the program's own file, or the file of its
     location.
     """
     file = re.sub(r":\d+:\d+$", "", place_of(program.location)) if watch.file == "-" else watch.file

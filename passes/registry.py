@@ -116,7 +116,7 @@ def lookup_pass(name: str) -> type[Pass]:
 
 
 def check_names(names: Iterable[str]) -> None:
-    """Refuses names that are those of no pass, of ours or of MLIR.
+    """Refuses names that are names of no pass, of ours or of MLIR.
 
     Raises:
         PipelineError: one is; the nearest name is suggested.

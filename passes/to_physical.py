@@ -1,4 +1,4 @@
-"""`oneflow-to-physical`: from the program of whole tensors to the program of one rank."""
+"""`oneflow-to-physical`: SPMD partitioning, from the program of whole tensors to the program of one rank."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def lower_to_rank(module: ir.Module, rank: int, registry: Registry) -> None:
 
 @dataclass(frozen=True)
 class _Local:
-    """An operator on one rank: attributes (None for those at their defaults), and types of results."""
+    """An operator on one rank: attributes (None for defaults), and types of results."""
 
     record: Operator
     attributes: Mapping[str, ir.Attribute | None]
@@ -113,7 +113,7 @@ class _Local:
 
 
 def _attributes_of(local: Call) -> dict[str, ir.Attribute | None]:
-    """The attributes of a call, None in place of those that are left out."""
+    """The attributes of a call, None in place of attributes that are left out."""
     attrs = local.record.signature.attrs
     values = {a.name: a.kind.check(local.attrs[a.name]) for a in attrs}
     stated = {a.name for a in attrs if a.is_mandatory or values[a.name] != a.default}
@@ -157,7 +157,7 @@ class _Lowering:
         place = self.submeshes[placement_of(op)]
         if op.name == "func.return":
             return self._fill(op)
-        if place.place(self.rank) is None:
+        if place.index_of(self.rank) is None:
             return lambda: self.elsewhere.append(op)
         if op.name == notes.PARALLEL_CAST:
             return self._plan_cast(op, place)
@@ -170,7 +170,7 @@ class _Lowering:
     def _plan_transfer(self, op: ir.Operation) -> Callable[[], None]:
         """The part of the rank in the transfer of a tensor to another placement."""
         value = op.operands[0]
-        (nd,), source = self.layouts.result_layouts(op), self.layouts.places[value]
+        (nd,), source = self.layouts.result_layouts(op), self.layouts.submesh_of[value]
         shape = self.layouts.descs[value].static_shape
         assert nd is not None
         transfer = TensorTransfer(shape, source, self.layouts.values[value], self.submeshes[placement_of(op)], nd)
@@ -189,8 +189,8 @@ class _Lowering:
 
     def _fill(self, op: ir.Operation) -> Callable[[], None]:
         """Replaces operands on other ranks by empty tensors."""
-        places = enumerate(self.layouts.places.get(v) for v in op.operands)
-        missing = [n for n, place in places if place is not None and place.place(self.rank) is None]
+        places = enumerate(self.layouts.submesh_of.get(v) for v in op.operands)
+        missing = [n for n, place in places if place is not None and place.index_of(self.rank) is None]
 
         def write() -> None:
             for number in missing:
@@ -241,7 +241,7 @@ class _Lowering:
 
     def _rank(self, place: Submesh) -> int:
         """The number of the rank in a placement that contains the rank."""
-        rank = place.place(self.rank)
+        rank = place.index_of(self.rank)
         assert rank is not None
         return rank
 
@@ -304,7 +304,7 @@ class _Lowering:
 
     def _local(self, value: ir.Value) -> TensorDesc:
         return local_desc(
-            self.layouts.descs[value], self.layouts.values[value], self.layouts.places[value], self.rank
+            self.layouts.descs[value], self.layouts.values[value], self.layouts.submesh_of[value], self.rank
         )
 
     def write(self) -> None:
@@ -372,7 +372,7 @@ def _empty_tensor(op: ir.Operation, value: ir.Value) -> ir.Value:
 
 def local_desc(desc: TensorDesc, nd: NdSbp, place: Submesh, rank: int) -> TensorDesc:
     """The piece on `rank` of a tensor with the layout `nd` on a placement."""
-    at = place.place(rank)
+    at = place.index_of(rank)
     if at is None:
         return TensorDesc((0,), desc.dtype)
     return TensorDesc(local_shape(desc.static_shape, nd, place.mesh, at), desc.dtype)

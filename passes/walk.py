@@ -29,8 +29,8 @@ def gather(
 
 
 def gather_named(root: ir.Operation, names: Collection[str]) -> list[ir.Operation]:
-    """The operations that have one of the names, in program order; those in the body of a `linalg.generic`, which
-    compute elements, are left out.
+    """The operations that have one of the names, in program order; operations in the body of a `linalg.generic`,
+    which compute elements, are left out.
     """
     return _gather_named(root, names, lambda name: name != "linalg.generic")
 
@@ -43,7 +43,7 @@ def gather_direct(function: ir.Operation, names: Collection[str]) -> list[ir.Ope
 def _gather_named(
     root: ir.Operation, names: Collection[str], is_entered: Callable[[str], bool]
 ) -> list[ir.Operation]:
-    """The operations that have one of the names, within those whose name `is_entered` allows.
+    """The operations that have one of the names, within operations whose name `is_entered` allows.
 
     The walk holds no object for the other operations: objects of all operations of a large block leave the caches.
     """

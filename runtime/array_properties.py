@@ -8,7 +8,7 @@ from oneflow.dialect.dtypes import DType
 
 
 class ArrayProperties:
-    """An array with `shape` and `dtype`; for an array on several ranks these are those of the whole array."""
+    """An array with `shape` and `dtype`; for an array on several ranks, of the whole array."""
 
     __slots__ = ()
 

@@ -71,7 +71,7 @@ class Accelerator(Backend, Protocol):
         """The bytes that arrays and the workspace of programs take."""
 
     def max_memory_allocated(self, device: int) -> int:
-        """The most bytes that were allocated at one time since `reset_peak_memory`, with those that are cached."""
+        """The most bytes that were allocated at one time since `reset_peak_memory`, including cached bytes."""
 
     def reset_peak_memory(self, device: int) -> None:
         """Restarts the peak of `max_memory_allocated`."""
@@ -92,7 +92,7 @@ class RanksBackend(Protocol):
         """
 
 
-#: The type of device whose memory is that of the process.
+#: The type of device whose memory is the memory of the process.
 HOST = "cpu"
 #: The backends whose devices have memory of their own.
 ACCELERATORS: dict[str, Accelerator] = {"cuda": cuda}

@@ -1,7 +1,7 @@
 """The disk cache of compiled objects. Deleting the cache is always safe.
 
 Callers choose the content of a cache key: `executable.py` for programs, `cuda/executable.py` for plans,
-`cuda/kernel_cache.py` for kernels and `cuda/autotune.py` for choices of configurations.
+`cuda/kernel_cache.py` for kernels and `cuda/autotune.py` for tuned configurations.
 
 An entry is a file (a shared object, or machine code for a device) and a description in JSON. The description has a
 digest of the file, the description and the name of the entry. The two files are written under another name and
@@ -64,7 +64,7 @@ def set_limit(size: int | str | None) -> None:
 
 
 def limit() -> int:
-    """The limit of the cache in bytes: that of `set_limit`, $ONEFLOW_CACHE_SIZE, or 2 GiB.
+    """The limit of the cache in bytes: the limit of `set_limit`, $ONEFLOW_CACHE_SIZE, or 2 GiB.
 
     Raises:
         ValueError: the variable is not a size.

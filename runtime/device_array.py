@@ -74,7 +74,7 @@ class DeviceArray(ArrayProperties):
         raise NotImplementedError
 
     def take(self, other: DeviceArray | np.ndarray) -> None:
-        """Overwrites the elements with those of `other`, an array of the same dtype and size on any device or
+        """Overwrites the elements with the elements of `other`, an array of the same dtype and size on any device or
         host.
         """
         raise NotImplementedError

@@ -22,7 +22,7 @@ from oneflow.dialect.record import REGISTRY, Registry
 from oneflow.dialect.tensor_desc import TensorDesc, from_mlir
 from oneflow.lowering.kernels.donated_arguments import donated_arguments
 from oneflow.lowering.linalg.checks import location_text
-from oneflow.lowering.targets.choice import gpu_target
+from oneflow.lowering.targets.selection import gpu_target
 from oneflow.passes.inline import functions_of, keep_entry
 from oneflow.passes.pipeline import Pipeline
 from oneflow.passes.sbp import annotations as notes
@@ -37,7 +37,7 @@ from oneflow.runtime.collectives.transport import Array
 from oneflow.runtime.executable import Options, compile_module, signature_of
 from oneflow.runtime.footprint import Footprint
 from oneflow.runtime.global_array import GlobalArray, Placement
-from oneflow.runtime.pieces import Layout, Pieces, on_host
+from oneflow.runtime.shards import Layout, Shards, on_host
 
 if TYPE_CHECKING:
     from oneflow.runtime.cuda.executable import CudaExecutable
@@ -71,7 +71,7 @@ def lay_out(
 ) -> ir.Module:
     """A copy of a program with a mesh in which every operator has a layout and boxing is inserted.
 
-    Costs are those of the chosen interconnect; by default a GPU has NVLink, and computes as fast as the tensor cores
+    Costs follow from the chosen interconnect; by default a GPU has NVLink, and computes as fast as the tensor cores
     of the target.
 
     Raises:
@@ -96,12 +96,12 @@ class PlacedLayout(Layout):
 
     @property
     def nothing(self) -> Array:
-        """The empty piece of a rank outside the placement."""
+        """The empty shard of a rank outside the placement."""
         return np.empty((0,), self.desc.dtype.numpy)
 
-    def select(self, pieces: Pieces) -> Pieces:
-        """The pieces of the ranks of the program, by their mesh indices in the placement."""
-        return {at: pieces[m] for at, m in enumerate(self.part.members) if m in pieces}
+    def select(self, shards: Shards) -> Shards:
+        """The shards of the ranks of the program, by their mesh indices in the placement."""
+        return {at: shards[m] for at, m in enumerate(self.part.members) if m in shards}
 
 
 def compile_distributed(
@@ -276,7 +276,7 @@ class DistributedExecutable:
     def run(self, arrays: Sequence[Any]) -> list[GlobalArray]:
         """The results as global arrays, of arguments that are global arrays or whole on every rank.
 
-        A result whose pieces are those of an argument, updated in place, is that argument.
+        A result that has the shards of an argument, updated in place, is this argument.
 
         Raises:
             ArgumentError: an argument is of another type or shape.
@@ -287,8 +287,8 @@ class DistributedExecutable:
             for number, (x, (on, nd)) in enumerate(zip(arrays, self._fitting, strict=True))
         ]
         arguments = {
-            p: [none if at is None else x.pieces[at] for x, (at, none) in zip(placed, takes, strict=True)]
-            for p, takes in self._pieces_of_programs.items()
+            p: [none if at is None else x.shards[at] for x, (at, none) in zip(placed, takes, strict=True)]
+            for p, takes in self._shards_of_programs.items()
         }
         tasks = [functools.partial(program.run, arguments[p]) for p, program in self.programs.items()]
         results = dict(zip(self.programs, self.placement.world.run(tasks), strict=True))
@@ -298,8 +298,8 @@ class DistributedExecutable:
     def place(self, number: int, array: Any) -> GlobalArray:
         """An array as argument `number`, with the placement and layout that the program needs.
 
-        Pieces of an argument that is updated in place are copies, since ranks of this process may have the same
-        piece. The placement and layout objects of an argument that fits are kept, so that the next one is compared by
+        Shards of an argument that is updated in place are copies, since ranks of this process may have the same
+        shard. The placement and layout objects of an argument that fits are kept, so that the next one is compared by
         identity.
 
         Raises:
@@ -309,10 +309,10 @@ class DistributedExecutable:
         if not isinstance(array, GlobalArray):
             whole = as_array(self.inputs[number], on_host(self.placement.world, array))
             members = enumerate(layout.part.members)
-            pieces = {at: layout.piece(whole, placement.mesh, at) for at, m in members if m in self.programs}
+            shards = {at: layout.shard(whole, placement.mesh, at) for at, m in members if m in self.programs}
             if number in self.donated:
-                pieces = {at: np.array(piece, order="C") for at, piece in pieces.items()}
-            return GlobalArray(placement, layout, pieces)
+                shards = {at: np.array(shard, order="C") for at, shard in shards.items()}
+            return GlobalArray(placement, layout, shards)
         placed = array.to(placement, nd)
         if placed is array:
             self._fitting[number] = array.placement, array.nd
@@ -321,11 +321,11 @@ class DistributedExecutable:
     def _updated_arguments(
         self, arguments: Mapping[int, Sequence[Any]], results: Mapping[int, Sequence[Any]]
     ) -> list[int | None]:
-        """For each result the number of the argument that it is, with the same pieces and layout; None if new."""
+        """For each result the number of the argument that it is, with the same shards and layout; None if new."""
         if not results:
             return [None] * len(self.results)
         first, (by_argument, by_result) = next(iter(results)), self._layout_numbers
-        numbers = {id(piece): number for number, piece in enumerate(arguments[first])}
+        numbers = {id(shard): number for number, shard in enumerate(arguments[first])}
 
         def argument_of(result: int) -> int | None:
             number = numbers.get(id(results[first][result]))
@@ -354,6 +354,6 @@ class DistributedExecutable:
         ]
 
     @functools.cached_property
-    def _pieces_of_programs(self) -> dict[int, list[tuple[int | None, Any]]]:
-        """For each program of this process, the piece of each argument, and the value in place of a missing one."""
-        return {p: [(at.part.place(p), at.nothing) for at in self.arguments] for p in self.programs}
+    def _shards_of_programs(self) -> dict[int, list[tuple[int | None, Any]]]:
+        """For each program of this process, the shard of each argument, and the value in place of a missing one."""
+        return {p: [(at.part.index_of(p), at.nothing) for at in self.arguments] for p in self.programs}

@@ -21,8 +21,8 @@ from oneflow.dialect.tensor_desc import TensorDesc, from_mlir
 from oneflow.lowering.linalg.checks import read_sites
 from oneflow.lowering.linalg.external import call_locations
 from oneflow.lowering.pipelines import PREVIOUS_STAGE, STAGES, pipeline_between
-from oneflow.lowering.targets.choice import check_runs_on_host, cpu_target, using_cpu
 from oneflow.lowering.targets.cpu import CpuTarget
+from oneflow.lowering.targets.selection import check_runs_on_host, cpu_target, using_cpu
 from oneflow.passes.base import PassError
 from oneflow.passes.inline import keep_entry
 from oneflow.passes.pipeline import Pipeline, Watch

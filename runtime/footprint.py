@@ -97,6 +97,6 @@ def _copy(arrays: list[np.ndarray], addresses: list[int], number: int) -> None:
 
 
 def _shared(arrays: Sequence[np.ndarray], addresses: Sequence[int]) -> set[int]:
-    """The arrays whose memory overlaps that of another."""
+    """The arrays whose memory overlaps the memory of another array."""
     spans = [(None, at, at + array.nbytes) for at, array in zip(addresses, arrays, strict=True)]
     return set(itertools.chain.from_iterable(overlapping_pairs(spans)))

@@ -1,4 +1,4 @@
-"""Global arrays: arrays on a mesh of ranks, of which this process has pieces."""
+"""Global arrays: arrays on a mesh of ranks, of which this process has shards."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from oneflow.runtime.collectives.nccl import gpus
 from oneflow.runtime.collectives.resharding import Sharding
 from oneflow.runtime.collectives.transport import World
 from oneflow.runtime.device_array import DeviceArray
-from oneflow.runtime.pieces import Layout, Pieces, collect, move_pieces
 from oneflow.runtime.ranks import world_of, world_size
+from oneflow.runtime.shards import Layout, Shards, collect, move_shards
 
 
 @dataclass(frozen=True)
@@ -105,15 +105,15 @@ class Placement:
             raise ValueError(f"{wrong} for {desc}")
         return nd
 
-    def to_devices(self, pieces: Pieces) -> Pieces:
-        """Moves the pieces of this process to its GPU if the placement is of type "cuda".
+    def to_devices(self, shards: Shards) -> Shards:
+        """Moves the shards of this process to its GPU if the placement is of type "cuda".
 
         Raises:
             WorldError: there are too few GPUs.
         """
         if self.type == "cpu":
-            return pieces
-        return {p: ACCELERATORS[self.type].to_device(a, gpus(self.world).device.number) for p, a in pieces.items()}
+            return shards
+        return {p: ACCELERATORS[self.type].to_device(a, gpus(self.world).device.number) for p, a in shards.items()}
 
     def sharding(self, nd: NdSbp) -> Sharding:
         """The sharding of a layout over the ranks of the job."""
@@ -131,32 +131,32 @@ class GlobalArray(ArrayProperties):
     Attributes:
         placement: the ranks.
         layout: the type of the whole array, and its layout.
-        pieces: the pieces of the ranks of this process, by mesh index.
+        shards: the shards of the ranks of this process, by mesh index.
     """
 
-    __slots__ = ("__weakref__", "layout", "pieces", "placement")
+    __slots__ = ("__weakref__", "layout", "placement", "shards")
 
-    def __init__(self, placement: Placement, layout: Layout, pieces: Pieces) -> None:
-        self.placement, self.layout, self.pieces = placement, layout, pieces
+    def __init__(self, placement: Placement, layout: Layout, shards: Shards) -> None:
+        self.placement, self.layout, self.shards = placement, layout, shards
 
     @classmethod
     def of(cls, array: np.ndarray, placement: Placement, nd: NdSbp) -> GlobalArray:
         """A global array from a whole array, which is the same on all ranks."""
         layout = Layout(TensorDesc(array.shape, dtypes.from_numpy(array.dtype)), nd)
-        pieces = {p: np.array(layout.piece(array, placement.mesh, p), order="C") for p in placement.local_indices}
-        return cls(placement, layout, placement.to_devices(pieces))
+        shards = {p: np.array(layout.shard(array, placement.mesh, p), order="C") for p in placement.local_indices}
+        return cls(placement, layout, placement.to_devices(shards))
 
     @classmethod
-    def of_piece(cls, piece: np.ndarray | DeviceArray, placement: Placement, layout: Layout) -> GlobalArray:
-        """A global array from the piece of the first rank of this process.
+    def of_shard(cls, shard: np.ndarray | DeviceArray, placement: Placement, layout: Layout) -> GlobalArray:
+        """A global array from the shard of the first rank of this process.
 
-        Other ranks of this process get copies of the piece where the array is replicated, and zeros elsewhere.
+        Other ranks of this process get copies of the shard where the array is replicated, and zeros elsewhere.
         """
         first, mesh = placement.local_indices[0], placement.mesh
         alike = group(first, mesh, [k for k, s in enumerate(layout.nd) if s.kind == "B"])
         others = placement.local_indices[1:]
-        pieces = {p: piece.copy() if p in alike else layout.zeros(mesh, p) for p in others}
-        return cls(placement, layout, {first: piece, **pieces})
+        shards = {p: shard.copy() if p in alike else layout.zeros(mesh, p) for p in others}
+        return cls(placement, layout, {first: shard, **shards})
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -193,27 +193,27 @@ class GlobalArray(ArrayProperties):
             WorldError: ranks make different calls.
         """
         at = self.placement
-        return collect(at.world, at.mesh, at.members, self.layout, self.pieces, root)
+        return collect(at.world, at.mesh, at.members, self.layout, self.shards, root)
 
     def local_values(self) -> np.ndarray | None:
-        """The whole array where the pieces of this process determine it, without communication; else None."""
-        if len(self.pieces) == len(self.placement.members):
+        """The whole array where the shards of this process determine it, without communication; else None."""
+        if len(self.shards) == len(self.placement.members):
             return self.numpy()
-        if not self.pieces or any(s.kind != "B" for s in self.nd):
+        if not self.shards or any(s.kind != "B" for s in self.nd):
             return None
-        piece = self.local()
-        return piece.numpy() if isinstance(piece, DeviceArray) else piece
+        shard = self.local()
+        return shard.numpy() if isinstance(shard, DeviceArray) else shard
 
     def copy(self) -> GlobalArray:
         """A copy in new memory."""
-        return GlobalArray(self.placement, self.layout, {p: a.copy() for p, a in self.pieces.items()})
+        return GlobalArray(self.placement, self.layout, {p: a.copy() for p, a in self.shards.items()})
 
     def take(self, source: np.ndarray | GlobalArray) -> None:
-        """Adopts the values of another array of the same shape and type; the pieces may be shared."""
+        """Adopts the values of another array of the same shape and type; the shards may be shared."""
         if not isinstance(source, GlobalArray) or source.placement != self.placement or source.nd != self.nd:
             logical = source.numpy() if isinstance(source, GlobalArray) else source
             source = GlobalArray.of(logical, self.placement, self.nd)
-        self.pieces = source.pieces
+        self.shards = source.shards
 
     def to(self, placement: Placement, nd: NdSbp) -> GlobalArray:
         """The array resharded to another placement or layout. A collective call: all ranks have to make it.
@@ -226,25 +226,25 @@ class GlobalArray(ArrayProperties):
             return GlobalArray.of(self.numpy(), placement, nd)
         layout = Layout(self.layout.desc, nd)
         worlds = self.placement.world, placement.world
-        made = move_pieces(
+        made = move_shards(
             max(worlds, key=lambda w: w.size),
             self.layout,
             self.placement.sharding(self.nd),
             placement.sharding(nd),
-            self.pieces,
+            self.shards,
         )
         return GlobalArray(placement, layout, placement.to_devices(made))
 
     def local(self) -> np.ndarray | DeviceArray:
-        """The piece of the first rank of this process.
+        """The shard of the first rank of this process.
 
         Raises:
-            ValueError: this process has no piece.
+            ValueError: this process has no shard.
         """
-        if not self.pieces:
+        if not self.shards:
             raise ValueError(f"expected a rank of {self.placement}, got rank {self.placement.world.local_ranks[0]}")
-        piece: np.ndarray | DeviceArray = next(iter(self.pieces.values()))
-        return piece
+        shard: np.ndarray | DeviceArray = next(iter(self.shards.values()))
+        return shard
 
 
 def shared(array: np.ndarray, at: Placement, nd: NdSbp) -> np.ndarray:

@@ -63,7 +63,8 @@ class Executable(Protocol):
         """Runs the program on arguments in order; the results stay on the device of the program."""
 
     def replay(self, arrays: Sequence[Any], compared: CachedSubset | None = None) -> list[Any] | None:
-        """As `run`, for arguments that are mostly those of the last run; None if the arguments have to be checked.
+        """As `run`, for arguments that are mostly the arguments of the last run; None if the arguments have to be
+        checked.
 
         Arguments that the caller has compared (`compared`) are not compared again.
         """

@@ -132,6 +132,6 @@ def calls_module(calls: Sequence[Call], registry: Registry = REGISTRY, dynamic: 
 
 
 def _loose(desc: TensorDesc, dynamic: bool) -> TensorDesc:
-    """With `dynamic`, the description with sizes unknown, but for those of 1: an unknown size does not broadcast."""
+    """With `dynamic`, the description with sizes unknown, except sizes of 1: an unknown size does not broadcast."""
     sizes = (1 if size == 1 else None for size in desc.shape or ())
     return TensorDesc(tuple(sizes), desc.dtype) if dynamic else desc

@@ -1,4 +1,4 @@
-"""The checks of every sample: types, meaning, SBP, text; `testing.gradients` has those of gradients.
+"""The checks of every sample: types, meaning, SBP, text; `testing.gradients` has the checks of gradients.
 
 Each check takes a `Sample` and raises AssertionError with the operator, element type and difference. The same
 functions serve the operators of this project and of users.

@@ -20,7 +20,7 @@ KINDS: dict[str, Any] = {
     "int1": np.bool_,
     **{k: getattr(np, k, None) or FLOAT8.get(k) or getattr(ml_dtypes, k) for k in POINTEES.values()},
 }  # fmt: skip
-#: Functions of libdevice whose names differ from those of NumPy.
+#: Functions of libdevice whose names differ from NumPy's names.
 LIBDEVICE: dict[str, Callable[..., Any]] = {
     "pow": np.power, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "atan2": np.arctan2,
     "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh, "erfc": scipy.special.erfc,

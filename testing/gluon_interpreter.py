@@ -176,7 +176,7 @@ class Descriptor:
 
 @dataclass
 class Copies:
-    """Asynchronous copies to shared memory: those of the open group, and of committed groups."""
+    """Asynchronous copies to shared memory: copies of the open group, and of committed groups."""
 
     open: list[Callable[[], None]] = field(default_factory=list)
     groups: list[list[Callable[[], None]]] = field(default_factory=list)

@@ -89,8 +89,8 @@ def gradient_arrays(op: Call, cotangents: Sequence[Array]) -> dict[str, Any]:
 def check_gradient(sample: Sample, registry: Registry = REGISTRY) -> None:
     """Checks the gradient slot against central finite differences of the reference, for a random cotangent.
 
-    The numbers are in double precision; those of a sample whose first type is complex are complex. With
-    `second_order`, the gradient of the gradient is checked, too.
+    The numbers are in double precision, and complex if the first type of the sample is complex. With `second_order`,
+    the gradient of the gradient is checked, too.
     """
     op = make_case(sample, _type_of(sample), registry)
     rng = np.random.default_rng(7)
@@ -132,7 +132,7 @@ def _check_second_order(
 
 
 def _weigh(weights: Sequence[Array], results: Sequence[Array]) -> float:
-    """The sum of the results' products with weights, of complex ones that of both parts."""
+    """The sum of the results' products with weights; for complex results, the sum over both parts."""
     pairs = zip(weights, results, strict=True)
     return float(sum(np.sum((np.conj(w) * r).real) for w, r in pairs if r.dtype.kind in "fc"))
 

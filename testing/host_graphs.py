@@ -1,4 +1,4 @@
-"""The CUDA graphs of `host_cuda`: nodes run in an order that differs from that of insertion, as far as edges
+"""The CUDA graphs of `host_cuda`: nodes run in an order that differs from the order of insertion, as far as edges
 allow.
 """
 

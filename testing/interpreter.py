@@ -18,7 +18,7 @@ Array = np.ndarray
 def interpret(module: ir.Module, name: str, *arrays: Any, registry: Registry = REGISTRY) -> list[Array]:
     """The results of the function `name` on arrays.
 
-    The operations are those of the dialect, `arith.constant`, `tensor.cast`, `func.call` and `func.return`.
+    The operations are operators of the dialect, `arith.constant`, `tensor.cast`, `func.call` and `func.return`.
     """
     with module.context:
         return _run(functions_of(module), name, [np.asarray(a) for a in arrays], registry)

@@ -1,7 +1,7 @@
 """The classic layouts of parallel training, with the least bytes that they transfer and the bytes of actual programs.
 
 Each of `LAYOUTS` is a step of training, forward and backward, of which arguments and results alone are annotated.
-Bytes are those that all ranks together receive.
+Bytes are bytes that all ranks together receive.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     from oneflow.testing import lit_config
     lit_config.setup(config)
 
-The name of the suite is that of its folder, unless `config.name` was set. RUN lines may use `oneflow-opt`,
+The name of the suite is the name of its folder, unless `config.name` was set. RUN lines may use `oneflow-opt`,
 `oneflow-run`, `%python`, `FileCheck` (LLVM's if it is on the path, else the one pip installs) and `not`. A test that
 checks nothing fails.
 """

@@ -1,4 +1,4 @@
-"""The check of an operator's nd-signatures: the results of all ranks, assembled, are those of one device.
+"""The check of an operator's nd-signatures: the assembled results of all ranks equal the results of one device.
 
 The check resembles `checks.check_sbp`, on meshes of several axes and with the calls that passes write for a rank.
 """
@@ -20,7 +20,7 @@ Array = np.ndarray
 
 def check_nd_sbp(sample: Sample, mesh: Mesh, registry: Registry = REGISTRY) -> int:
     """Checks every signature of a sample on a mesh: operands are cut, the reference computes the pieces, and the
-    assembled results equal those of the full operands.
+    assembled results equal the results of the full operands.
 
     Samples of floats run in f64. Returns the number of signatures.
     """

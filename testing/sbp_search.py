@@ -1,7 +1,7 @@
 """A search for the signatures that an operator could offer: every assignment of S, B and P to small operands.
 
-`missing_signatures` of a sample are those that hold on 2 and on 3 devices for three sets of values and that the
-record does not offer; `signature_holds` asks for one. A sample whose result is constant (all zeros, or one truth
+`missing_signatures` of a sample are the signatures that hold on 2 and on 3 devices for three sets of values and that
+the record does not offer; `signature_holds` asks for one. A sample whose result is constant (all zeros, or one truth
 value) decides nothing. Each result is examined separately, so that only the assignments to operands multiply. Of more
 than `MAX_ASSIGNMENTS` assignments the search takes those that differ from an offered one in two operands, or in one
 operand where attributes depend on layouts.

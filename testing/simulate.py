@@ -65,7 +65,7 @@ def simulate(
     """
     mesh = notes.read_mesh(module.operation)
     if notes.PLACEMENTS in module.operation.attributes:
-        raise SimulationError("expected a program of one placement; oneflow-run --simulate runs those of several")
+        raise SimulationError("expected a program of one placement; oneflow-run --simulate runs programs of several")
     function = functions_of(module)[entry]
     layouts = [_layouts(function, name, mesh) for name in (notes.ARGUMENTS, notes.RESULTS)]
     programs = [physical(module, rank, registry) for rank in range(devices(mesh))]
@@ -113,8 +113,8 @@ def _split_into_partials(pieces: list[Array], mesh: Mesh, axis: int, rng: np.ran
 
 
 def noise(rng: np.random.Generator, like: Array) -> Array:
-    """Small numbers of both signs in the shape and type of `like`; those of floats are no integers, those of complex
-    numbers have both parts.
+    """Small numbers of both signs in the shape and type of `like`: fractions for floats, with two parts for complex
+    numbers.
     """
     steps = 1 if like.dtype.kind in "biu" else 4
     numbers = rng.integers(-3 * steps, 3 * steps + 1, like.shape) / steps
@@ -272,7 +272,7 @@ def exchange(members: Sequence[Rendezvous]) -> list[Sequence[Array]]:
 
 
 def _attributes_of(number: int, attrs: Attrs) -> Attrs:
-    """The attributes that a collective of tensor `number` alone has: `sizes` are those of one behind another."""
+    """The attributes of a collective of tensor `number` alone; `sizes` has sizes of one tensor, then of the next."""
     if "sizes" not in attrs:
         return attrs
     members = attrs["members"]

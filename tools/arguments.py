@@ -11,7 +11,7 @@ from pathlib import Path
 
 from oneflow.dialect.deprecated import current_name
 from oneflow.dialect.record import suggestion
-from oneflow.lowering.targets.choice import DEFAULT_GPU, gpu_target_named
+from oneflow.lowering.targets.selection import DEFAULT_GPU, gpu_target_named
 from oneflow.passes.base import PipelineError, parse_bool
 from oneflow.passes.registry import PASSES, PIPELINES, check_names
 from oneflow.passes.upstream import UPSTREAM

@@ -28,7 +28,7 @@ def _suffix(path: str) -> str:
 
 
 def read_arrays(path: str) -> dict[str, np.ndarray]:
-    """The arrays of a file by name; the one of an .npy file has the name ''.
+    """The arrays of a file by name; the array of an .npy file has the name ''.
 
     Raises:
         FileError: the file cannot be read.
@@ -78,7 +78,7 @@ def check_output(path: str, names: Sequence[str]) -> None:
 
 
 def _as_bytes(array: np.ndarray) -> np.ndarray:
-    """An array whose type the files of NumPy have: that of raw bytes in place of one that NumPy lacks."""
+    """An array whose type the files of NumPy have: the type of raw bytes in place of a type that NumPy lacks."""
     return array if array.dtype.isbuiltin == 1 else np.ascontiguousarray(array).view(f"V{array.dtype.itemsize}")
 
 

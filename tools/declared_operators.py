@@ -1,7 +1,7 @@
 """Operators that are declared in ODS without an implementation: records to read and verify programs.
 
 A library that registers an operator of the same signature replaces the declaration. Operators of mixed case have the
-names that those of libraries have, and names of operands are lower case.
+names that operators of libraries have, and names of operands are lower case.
 """
 
 from __future__ import annotations

@@ -16,10 +16,10 @@ from oneflow.dialect.attributes import AttrValue
 from oneflow.dialect.record import Absent, Call, Operator, OperatorError, Registry, attribute_values, infer
 from oneflow.dialect.sbp import Factors
 from oneflow.dialect.tensor_desc import TensorDesc
-from oneflow.lowering.targets.choice import CPU_NAMES, cpu_target_named
 from oneflow.lowering.targets.cpu import CpuTarget
 from oneflow.lowering.targets.gpu import GPU_TARGETS, GpuTarget
 from oneflow.lowering.targets.instructions import TensorCoreShape
+from oneflow.lowering.targets.selection import CPU_NAMES, cpu_target_named
 from oneflow.passes.registry import PASSES, PIPELINES, pipeline_summary
 from oneflow.passes.upstream import UPSTREAM
 

@@ -172,7 +172,7 @@ def _undefined(path: str, names: Sequence[str]) -> list[str]:
 
 @contextlib.contextmanager
 def _errors_of(path: str) -> Iterator[None]:
-    """Makes errors of a Python file those of its loading, with the line."""
+    """Turns errors of a Python file into errors of loading the file, with the line."""
     try:
         yield
     except (Exception, SystemExit) as error:

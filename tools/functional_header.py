@@ -16,7 +16,7 @@ RETURNS = {"Tensor": "Tensor", "TensorTuple": "TensorTuple", "Void": "void"}
 
 
 def functional_text(entries: Sequence[FunctionEntry], file: str) -> str:
-    """The C++ header that declares every function of a file, including those without a Python binding."""
+    """The C++ header that declares every function of a file, including functions without a Python binding."""
     lines = [f"// Generated from {file} by oneflow-translate --gen-functional-api.", "#pragma once"]
     lines += ['#include "oneflow/core/functional/function_library.h"', ""]
     lines += ["namespace oneflow {", "namespace one {", "namespace functional {", ""]

@@ -2,7 +2,7 @@
 
     python -m oneflow.tools.functional_operators
 
-writes it to where the headers are. Parameters are an operator's operands, then its attributes, those without a
+writes it to where the headers are. Parameters are an operator's operands, then its attributes, attributes without a
 default first.
 """
 
@@ -101,7 +101,7 @@ def _is_scalar(record: Operator) -> bool:
 
 
 def _own_attributes(record: Operator) -> list[AttrDef]:
-    """Attributes in the order of parameters, without those of work sharing and of a scalar."""
+    """Attributes in the order of parameters, without the attributes of work sharing and of a scalar."""
     attrs = [a for a in record.signature.attrs if not a.name.startswith("logical_") and a.name not in _SCALAR]
     return sorted(attrs, key=lambda a: a.default is not MANDATORY)
 

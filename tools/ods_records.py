@@ -56,8 +56,8 @@ class Record:
 
 
 def read_records(text: str, file: str) -> tuple[list[Record], list[Record]]:
-    """The definitions of a file and of those that it includes, and the definitions of the base file if that file was
-    needed.
+    """The definitions of a file and of the files that it includes, and the definitions of the base file if that file
+    was needed.
 
     Raises:
         OdsError: a file is not well formed, or a class is unknown; file and line are named.
@@ -134,7 +134,7 @@ class _Reader:
         return record
 
     def inherit(self, record: Record, template: Template, env: Mapping[str, Any]) -> None:
-        """Adds the fields of a class after those of its base classes; fields are evaluated when all are known."""
+        """Adds the fields of a class behind the fields of its base classes; all fields are evaluated last."""
         for base in template.bases:
             args = tuple(evaluate(a, {}, env) for a in base.args)
             record.bases[base.name] = args

@@ -74,7 +74,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "--entry-point": {"metavar": "NAME", "help": "the function to run (default: the only public one)"},
     "--input": {
         "action": "append", "default": [], "metavar": "[NAME=]FILE",
-        "help": "an array (NAME=x.npy), or an archive (.npz, .safetensors) whose names are those of arguments",
+        "help": "an array (NAME=x.npy), or an archive (.npz, .safetensors) whose names are names of arguments",
     },
     "--output": {"metavar": "FILE", "help": "file for the results (.npy, .npz, .safetensors); default: results are "
                                             "printed"},
@@ -242,7 +242,7 @@ def _run_ranks(
 
 
 def _match(arguments: argparse.Namespace, entry: Entry, constants: Mapping[str, np.ndarray]) -> list[np.ndarray]:
-    """The arrays of an entry point: those of the command line, and else the constants of the file."""
+    """The arrays of an entry point: arrays of the command line, and else the constants of the file."""
     own = {name: array for name, array in constants.items() if name in entry.inputs}
     return match_inputs(entry, {**own, **_read_inputs(arguments.input)})
 

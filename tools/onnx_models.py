@@ -14,7 +14,7 @@ SUFFIX = ".onnx"
 
 
 def import_onnx(path: str, inputs: Mapping[str, np.ndarray] | None = None) -> tuple[str, dict[str, np.ndarray]]:
-    """The program of a model; its sizes are those of `inputs`, which may lack some, else as the model says.
+    """The program of a model; sizes come from `inputs`, which may lack some, else from the model.
 
     Raises:
         CommandError: the model cannot be read, or uses unsupported features.

@@ -11,7 +11,7 @@ from oneflow.dialect.lazy import lazy
 from oneflow.dialect.reader import Diagnostic, ProgramError, read_module
 from oneflow.dialect.record import REGISTRY
 from oneflow.lowering.options import AUTOTUNE
-from oneflow.lowering.targets.choice import gpu_target
+from oneflow.lowering.targets.selection import gpu_target
 from oneflow.passes.base import parse_bool
 from oneflow.passes.pipeline import Pipeline, PipelineFailure, Watch
 from oneflow.tools.arguments import Arguments

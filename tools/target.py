@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from oneflow.lowering.targets.choice import (
+from oneflow.lowering.targets.selection import (
     CPU_NAMES,
     VARIABLE,
     TargetError,

@@ -1,6 +1,6 @@
 """Attention: softmax(query @ key^T) @ value as one operator, so that a device need not store the weights.
 
-The dropout mask is that of `random_mask_like`, so that the decomposition drops the same weights.
+The dropout mask is the result of `random_mask_like`, so that the decomposition drops the same weights.
 """
 
 from __future__ import annotations
@@ -44,7 +44,9 @@ def _expect_heads(op: Call) -> None:
     for axis, (name, wanted) in enumerate((("batch", batch), ("heads", groups), ("length", size))):
         expect_dim(op, f"the {name} of value", op.value.shape[axis], wanted)
     if None in (heads, groups) or (heads != groups and (not groups or heads % groups)):
-        raise op.error(f"expected static numbers of heads, those of key dividing query's, got {groups} and {heads}")
+        raise op.error(
+            f"expected static numbers of heads, query's a multiple of key's, got {heads} of query and {groups} of key"
+        )
 
 
 #: Operands that have the rows of the query.
@@ -202,9 +204,9 @@ class Attention:
     A row whose scores are all -inf has weights of 0.
 
     query is (batch, heads, length, width), key (batch, groups, size, width), value (batch, groups, size, n); heads
-    that follow each other share a group. The mask, of the query's type or that of sums, is added to the scores; with
-    `causal` position i attends to no later position. Weights are 0 with the probability `rate`, the others over 1 -
-    rate, as `random_mask_like` draws for a tensor (batch, heads, length, size).
+    that follow each other share a group. The mask, of the query's type or the type of sums, is added to the scores;
+    with `causal` position i attends to no later position. Weights are 0 with the probability `rate`, the others over
+    1 - rate, as `random_mask_like` draws for a tensor (batch, heads, length, size).
     """
 
     local = _part
@@ -247,7 +249,7 @@ class Attention:
         most = _base(ops, op, row_max(ops, scores))
         e = ops.exp(scores - most)
         total = ops.reduce_sum(e, axis=[3], keepdims=True)
-        # The largest weight adds 1 to its row's total: a total below 1 is that of a row without keys.
+        # The largest weight adds 1 to its row's total: a total below 1 belongs to a row without keys.
         divisor = total if op.mask is None else ops.clip_by_scalar_min(total, floating_min=1.0)
         weights = _dropped(ops, op, narrow(ops, e / divisor, op.query.dtype))
         logsumexp = ops.squeeze(most + ops.log(total), axes=[3])

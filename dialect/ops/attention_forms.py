@@ -71,11 +71,18 @@ def _expect_layouts(op: Call) -> None:
     expect_layout(op, "output_layout", ("(BM)(HK)",) if _is_packed(op) else ("BM(HK)", "MB(HK)"))
     for name in (*STARTS, "key_seq_len"):
         if op[name] is not None and not _is_packed(op):
-            raise op.error(f"expected {name} with layouts {', '.join(PACKED)} alone: mask padding by attn_bias")
+            raise op.error(
+                f"expected {name} only with the layouts {', '.join(PACKED)}, got {op.query_layout}; mask padding by"
+                " attn_bias"
+            )
     if not _is_packed(op):
         return
     if None in (op.query_seq_start, op.key_seq_start) or op.attn_bias is not None:
-        raise op.error(f"expected query_seq_start and key_seq_start, and no attn_bias, with {op.query_layout}")
+        given = [name for name in ("query_seq_start", "key_seq_start", "attn_bias") if op[name] is not None]
+        raise op.error(
+            f"expected query_seq_start and key_seq_start, and no attn_bias, with {op.query_layout}, got"
+            f" {', '.join(given) or 'none'}"
+        )
     expect_rank(op, "query_seq_start", op.query_seq_start, 1)
     count = op.query_seq_start.shape[0]
     if count is None or count < 2:
@@ -254,7 +261,8 @@ composite(
     " value_layout: string, output_layout: string) -> out",
     "`attention` of query, key and value in separate layouts. A causal mask leaves the diagonal, which is shifted"
     " by `causal_diagonal_offset`, and what is left of it, counted from the first or from the last position. Packed"
-    " sequences begin at the positions `*_seq_start`, which end with that of a next one, and attend to themselves.",
+    " sequences begin at the positions `*_seq_start`, which end with the end of the last sequence, and attend to"
+    " themselves.",
     write=_write_attention, reference=_numpy_attention, check=_check_attention, sbp=_attention_factors,
 )  # fmt: skip
 
@@ -464,7 +472,7 @@ def _flash_grad_layouts(op: Call) -> list[SbpSignature]:
 composite(
     f"scaled_dot_product_flash_attention_grad(grad_out, query, key, value, out, softmax_lse, rng_state,"
     f" alibi_slopes_?, {FLASH}) -> grad_q, grad_k, grad_v",
-    "The gradients of `scaled_dot_product_flash_attention`; those by keys and values have a part for each head of the"
+    "The gradients of `scaled_dot_product_flash_attention`; keys and values have a gradient for each head of the"
     " query, also where heads share keys.",
     write=_write_flash_grad, reference=_numpy_flash_grad, check=_check_flash, sbp=_flash_grad_layouts, traits=RANDOM,
     unoffered="layouts of rng_state, which is not read without dropout",

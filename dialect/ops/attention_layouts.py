@@ -16,7 +16,7 @@ from oneflow.dialect.record import Call
 from oneflow.dialect.shapes import expect_rank
 from oneflow.dialect.tensor_desc import TensorDesc
 
-#: The layouts of one tensor, and those that hold several.
+#: The layouts of one tensor, and the layouts that hold several tensors.
 SINGLE = ("BMHK", "BHMK", "MBHK", "BM(HK)", "MB(HK)")
 LAYOUTS = (*SINGLE, "BM(H2K)", "MB(H2K)", "BM(H3K)", "MB(H3K)")
 #: The layouts in which sequences of several lengths follow each other in one axis.

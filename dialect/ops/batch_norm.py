@@ -86,9 +86,9 @@ def _moves(op: Call) -> bool:
 class Normalization:
     """(x - mean) / sqrt(variance + epsilon) * gamma + beta (+ _add_to_output) along `axis`.
 
-    The moments are the moving moments, or in `training` those of `x`; then the mean and 1 / sqrt(variance + epsilon)
-    are results. New moving moments are results where the operands are given: momentum * moving + (1 - momentum) *
-    new, with the unbiased variance. With f16 and bf16 the parameters are f32.
+    The moments are the moving moments, or in `training` the moments of `x`; then the mean and 1 / sqrt(variance +
+    epsilon) are results. New moving moments are results where the operands are given: momentum * moving + (1 -
+    momentum) * new, with the unbiased variance. With f16 and bf16 the parameters are f32.
     """
 
     def types(op: Call) -> list[TensorDesc]:
@@ -189,7 +189,7 @@ def fold_channels(x: Stage, axis: int, element: Callable[..., Expr]) -> Stage:
 
 
 def _moments(x: Stage, axis: int) -> tuple[Stage, Stage, Stage]:
-    """The mean of each channel, its variance, and that without bias."""
+    """The mean of each channel, its variance, and its variance without bias."""
     dtype = x.dtype.accumulator
     count = c.product([d for i, d in enumerate(x.shape) if i != axis])
 
@@ -232,7 +232,7 @@ def _one_pass_squares(x: Stage, axis: int, total: Stage, mean: Stage) -> Stage:
 
 
 def gradient_stages(op: Call, dy: Callable[..., Expr]) -> list[Stage]:
-    """The gradients of a normalization by gamma, beta and x, where that of its result is `dy(*position)`."""
+    """The gradients of a normalization by gamma, beta and x, where the gradient of its result is `dy(*position)`."""
     axis = op.normalize_axis(op.axis, op.x.rank)
 
     def normal(*at: Expr) -> Expr:

@@ -1,7 +1,8 @@
 """Batch normalization in parts: statistics of a batch, statistics of several batches together, and normalization by
 statistics.
 
-A device computes `batch_norm_stats` of its batch and `batch_norm_gather_stats_with_counts` of those of all devices.
+A device computes `batch_norm_stats` of its batch, and `batch_norm_gather_stats_with_counts` of the stats of all
+devices.
 """
 
 from __future__ import annotations

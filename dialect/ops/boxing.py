@@ -205,7 +205,7 @@ def _expect_shape(op: Call, name: str, shape: Sequence[int]) -> None:
 
 def _expect_dtype(op: Call) -> None:
     if op.output_dtype != op.in_.dtype:
-        raise op.error(f"expected output_dtype to be that of in, {op.in_.dtype.mlir}, got {op.output_dtype.mlir}")
+        raise op.error(f"expected output_dtype to be the type of in, {op.in_.dtype.mlir}, got {op.output_dtype.mlir}")
 
 
 def _on_one_placement(op: Call) -> int:

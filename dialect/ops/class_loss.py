@@ -175,7 +175,7 @@ class SparseSoftmaxCrossEntropyGrad:
 
 @operator(f"sparse_softmax_cross_entropy_ms_grad(label, dy, prob, depth: int64 = 0, {PIECE}) -> prediction_diff")
 class SparseSoftmaxCrossEntropyMsGrad:
-    """The gradient of `sparse_softmax_cross_entropy_ms`, which is that of `sparse_softmax_cross_entropy`."""
+    """The gradient of `sparse_softmax_cross_entropy_ms`, as of `sparse_softmax_cross_entropy`."""
 
     types = SparseSoftmaxCrossEntropyGrad.types
     sbp = SparseSoftmaxCrossEntropyGrad.sbp
@@ -193,7 +193,7 @@ def _class_of(op: Call, at: Sequence[Expr]) -> tuple[Expr, Expr]:
 
 
 def _weight_of(op: Call, label: Expr) -> Expr | None:
-    """The weight of a class; the weights are those of all classes, also where the scores are a piece."""
+    """The weight of a class; there are weights of all classes, also where the scores are a shard."""
     if op.weight is None:
         return None
     weight: Expr = op.weight[position(op, "target", label, op.logical_size or op.input.shape[-1])]
@@ -202,7 +202,10 @@ def _weight_of(op: Call, label: Expr) -> Expr | None:
 
 def _expect_all_classes(op: Call) -> None:
     if op.logical_size:
-        raise op.error("expected all classes, not a piece of them, for the gradient by weight")
+        raise op.error(
+            f"expected all {op.logical_size} classes for the gradient by weight, got a shard of the classes; gather"
+            " the scores first"
+        )
 
 
 def _weighted(loss: Any, weight: Any) -> Any:

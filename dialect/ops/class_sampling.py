@@ -55,7 +55,10 @@ def _numpy_sample(weight: Any, label: Any, offset: Any, *, num_sample: Any, seed
     numpy_positions("distributed_partial_fc_sample: label", label, classes)
     distinct, mapped = np.unique(label, return_inverse=True)
     if distinct.size > num_sample:
-        raise IndexError(f"oneflow.distributed_partial_fc_sample: expected at most {num_sample} classes of labels")
+        raise IndexError(
+            f"oneflow.distributed_partial_fc_sample: expected at most {num_sample} classes of labels, got"
+            f" {distinct.size}"
+        )
     words = numpy_words((classes,), seed_of(seed, offset))[0]
     keys = (words * np.uint64(classes)) >> np.uint64(32)
     others = [k for k in np.argsort(keys, kind="stable") if k not in set(distinct)]
@@ -72,7 +75,7 @@ def _sample_factors(op: Call) -> Factors:
 composite(
     "distributed_partial_fc_sample(weight, label, offset?, num_sample: int64 = 0, seed: int64 = -1)"
     " -> mapped_label, sampled_label, sampled_weight",
-    "`num_sample` classes: those of the labels in ascending order, then others drawn at random.\n\n"
+    "`num_sample` classes: the classes of the labels in ascending order, then others drawn at random.\n\n"
     "The labels as positions among the sampled classes, the sampled classes, and their rows of `weight`.\n"
     "More classes of labels than `num_sample` are an error of the run.",
     write=_write_sample, reference=_numpy_sample, check=_check_sample, sbp=_sample_factors, traits=RANDOM,

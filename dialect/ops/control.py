@@ -248,7 +248,7 @@ def _cond_grad(ops: Builder, op: Call, *cotangents: Value | None) -> dict[str, A
 
 @operator("cond(predicate, xs**, true_branch: function, false_branch: function) -> ys**")
 class Cond:
-    """The results of `true_branch` on the operands where the predicate holds, else those of `false_branch`.
+    """The results of `true_branch` on the operands where the predicate holds, else the results of `false_branch`.
 
     The other branch does not run.
     """

@@ -161,11 +161,11 @@ def _compute(op: Call) -> Stage:
         there = layout.arrange(n, (*group, *channel), windows.inside(window, offset))
         return x[there] * weight[(*group, o, *inner)]
 
-    images = _finish(op, c.sum_(shape, weight.shape[len(channels) :], term), layout, channels)
+    images = _epilogue(op, c.sum_(shape, weight.shape[len(channels) :], term), layout, channels)
     return c.reshape(images, layout.arrange(lead, [filters], windows.counts(sizes))) if op.groups > 1 else images
 
 
-def _finish(op: Call, product: Stage, layout: Layout, channels: tuple[Size, ...]) -> Stage:
+def _epilogue(op: Call, product: Stage, layout: Layout, channels: tuple[Size, ...]) -> Stage:
     """product + bias + _add_to_output, in the operands' type, with channels that are `grouped`."""
     addend = None if op._add_to_output is None else by_group(op, layout, op._add_to_output)
     if op.bias is None:
@@ -210,7 +210,7 @@ def _convolution(spatial: int) -> Operator:
         " -> out",
         depth=2,
         doc=f"Convolution over {spatial} spatial dimension{'s'[: spatial - 1]} (+ bias + _add_to_output).\n\n"
-        "`weight` is (filters, channels of a group, kernel), the channels last if those of the images are. Padding\n"
+        "`weight` is (filters, channels of a group, kernel), in the order of the images' dimensions. Padding\n"
         "is the same on both sides; f16 and bf16 are accumulated in f32.",
         types=_types(spatial),
         sbp=_sbp,

@@ -181,9 +181,9 @@ class _TokenKernel(ReaderKernel):
 class MegatronGptMmapDataLoader:
     """The next samples of `seq_length` tokens and a label behind them, in documents in Megatron's files.
 
-    With `iteration` (i64) it is the batch of that number, and one more is the second result. The documents are those
-    of the part `split_index`, whose sizes `split_sizes` are shares of all. `shuffle` draws the orders of documents
-    and samples by `random_seed`. Samples after those of the epochs that `num_samples` need are errors of the run.
+    With `iteration` (i64) it is the batch of that number, and one more is the second result. The documents are the
+    documents of the part `split_index`, whose sizes `split_sizes` are shares of all. `shuffle` draws the orders of
+    documents and samples by `random_seed`. Samples after the epochs that `num_samples` need are errors of the run.
     """
 
     grad = no_grad("the tokens come from files")

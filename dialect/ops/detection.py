@@ -147,8 +147,10 @@ def _check_deform(op: Call) -> None:
         expect_rank(op, name, op[name], 4)
         expect_dtype(op, name, op[name], dtypes.FLOATS if name == "input" else (op.input.dtype,))
     (n, c, _, _), (out, per, kh, kw) = static_shape(op, "input"), static_shape(op, "weight")
-    if min(op.stride_h, op.stride_w, op.dilation_h, op.dilation_w, op.groups, op.offset_groups) < 1:
-        raise op.error("expected strides, dilations, groups and offset_groups of at least 1")
+    names = ("stride_h", "stride_w", "dilation_h", "dilation_w", "groups", "offset_groups")
+    if min(op[name] for name in names) < 1:
+        given = ", ".join(f"{name}={op[name]}" for name in names)
+        raise op.error(f"expected strides, dilations, groups and offset_groups of at least 1, got {given}")
     if c % op.offset_groups or c != per * op.groups or out % op.groups or 0 in op.input.shape:
         raise op.error(
             f"expected channels in {op.groups} groups and {op.offset_groups} offset_groups,"

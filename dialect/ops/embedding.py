@@ -99,7 +99,9 @@ class EmbeddingGrad:
 
     def grad(ops: Builder, op: Call, ddx: Value) -> dict[str, Any]:
         if op.scale_grad_by_freq:
-            raise op.error("expected scale_grad_by_freq to be false where a gradient is differentiated again")
+            raise op.error(
+                "expected scale_grad_by_freq to be false where a gradient is differentiated again, got true"
+            )
 
         def ddy() -> Value:
             rows = ddx

@@ -45,10 +45,15 @@ def _check_sparse(op: Call, batch: Dim, size: Dim, dtype: dtypes.DType) -> None:
     """Checks the rows of `sparse_feature` that `sparse_indices` add to the features."""
     if op.sparse_feature is None:
         if op.sparse_indices is not None or op.num_valid_sparse_feature is not None:
-            raise op.error("expected sparse_indices and num_valid_sparse_feature with sparse_feature alone")
+            raise op.error(
+                "expected sparse_indices and num_valid_sparse_feature only with sparse_feature, got no sparse_feature"
+            )
         return
     if op.pooling != "none" or op.sparse_indices is None:
-        raise op.error("expected sparse_indices and pooling none with sparse_feature")
+        given = "no sparse_indices" if op.sparse_indices is None else "sparse_indices"
+        raise op.error(
+            f"expected sparse_indices and pooling none with sparse_feature, got {given} and pooling {op.pooling}"
+        )
     expect_dtype(op, "sparse_feature", op.sparse_feature, (dtype,))
     expect_rank(op, "sparse_feature", op.sparse_feature, 2)
     expect_type(op, "sparse_feature", TensorDesc((None, size), dtype))
@@ -71,11 +76,14 @@ def _check_forward(op: Call) -> None:
     if op.output_padding < 0:
         raise op.error(f"expected output_padding of at least 0, got {op.output_padding}")
     if op.pooling == "sum" and (op.output_concat is not None or op.output_padding or op.self_interaction):
-        raise op.error("expected neither output_concat, output_padding nor self_interaction with pooling sum")
+        raise op.error(
+            "expected neither output_concat, output_padding nor self_interaction with pooling sum, got"
+            f" {op.output_concat or 'no output_concat'}, {op.output_padding} and {str(op.self_interaction).lower()}"
+        )
 
 
 def _together(ops: Builder, op: Call) -> Value:
-    """All features, those of `sparse_feature` last: (batch, features, size)."""
+    """All features, the features of `sparse_feature` last: (batch, features, size)."""
     parts = list(op.features)
     if op.sparse_feature is not None:
         parts.append(ops.gather(op.sparse_feature, op.sparse_indices, axis=0))
@@ -161,7 +169,7 @@ def _check_dots_grad(op: Call) -> None:
 
 
 def _count(op: Call) -> int:
-    """The number of features, those of `sparse_feature` among them."""
+    """The number of features, including the features of `sparse_feature`."""
     count = sum(x.shape[1] for x in op.features)
     return int(count + (0 if op.sparse_indices is None else op.sparse_indices.shape[1]))
 
@@ -260,7 +268,7 @@ composite(
 
 
 def _write_cross_grad(ops: Builder, op: Call) -> tuple[Value, ...]:
-    """The gradients of either form; that of matrices has the bias among its operands."""
+    """The gradients of either form; the gradient of the form of matrices has the bias among its operands."""
     dtype, bias = op.x.dtype, op.inputs.get("bias")
     dy, x0 = widen(ops, op.dy), widen(ops, op.x0)
     factor = widen(ops, op.matmul_result)

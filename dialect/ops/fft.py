@@ -1,7 +1,8 @@
 """Discrete Fourier transforms of any length along any axes, on the host by NumPy's pocketfft.
 
 A transform has no factor of its own; `norm_fct` scales the result (1, 1 / n or 1 / sqrt(n) for n elements), and
-`norm_mode` is OneFlow's number for that choice. Gradients are transforms: that of a linear map is its adjoint.
+`norm_mode` is OneFlow's number for that choice. Gradients are transforms: the gradient of a linear map is its
+adjoint.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ def _factors(op: Call) -> Factors:
 
 
 def transformed(x: np.ndarray, form: str, axes: Sequence[int], forward: bool, factor: float, size: int) -> np.ndarray:
-    """The transform of an array in its precision; `form` is that of `fourier_of_pairs`."""
+    """The transform of an array in its precision; `form` is the attribute of `fourier_of_pairs`."""
     sizes = [size if form == "c2r" and a == axes[-1] else x.shape[a] for a in axes]
     function: Any = {"r2c": np.fft.rfftn, "c2r": np.fft.irfftn}.get(form, np.fft.fftn if forward else np.fft.ifftn)
     unscaled = "backward" if forward else "forward"

@@ -23,7 +23,7 @@ from oneflow.dialect.tensor_desc import TensorDesc
 
 
 def move(x: Stage, source: Callable[[tuple[Any, ...]], Sequence[Any]]) -> Stage:
-    """The tensor of the shape of `x` whose element at a position is that of `x` at `source(position)`."""
+    """The tensor of the shape of `x` whose element at a position is the element of `x` at `source(position)`."""
     return c.element_wise(x.shape, lambda *i: x[tuple(source(i))], x.dtype)
 
 

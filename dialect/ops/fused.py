@@ -429,7 +429,7 @@ def _term(ops: Builder, x: Value, order: float) -> Value:
 
 
 def _norm(ops: Builder, xs: Sequence[Value], order: float) -> Value:
-    """The norm of all elements of tensors; that of order 0 is 1 where any element is not 0."""
+    """The norm of all elements of tensors; the norm of order 0 is 1 where any element is not 0."""
     over, join = (
         (f"reduce_{word}", f"broadcast_{word}imum")
         if (word := {math.inf: "max", -math.inf: "min"}.get(order))

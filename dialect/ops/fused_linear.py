@@ -130,7 +130,7 @@ composite(
 def _check_bits(op: Call, name: str, rows: Any, columns: int | None, index: int = -1) -> None:
     """Checks a mask of bits."""
     if columns is None:
-        raise op.error(f"expected a static number of columns that {name} has bits for")
+        raise op.error(f"expected a static number of columns for the bits of {name}, got a dynamic number")
     mask = op[name] if index < 0 else op[name][index]
     wanted = TensorDesc((rows, words_of(columns)), dtypes.int32)
     if not mask.compatible(wanted) or mask.shape[1] is None:

@@ -192,7 +192,7 @@ def _check_bias(op: Call) -> None:
     for name in ("bias", "mask"):
         shape = broadcast_shapes(op, [op.x.shape, op[name].shape])
         if len(shape) != op.x.rank or not TensorDesc(shape, op.x.dtype).compatible(op.x):
-            raise op.error(f"expected {name} of a shape that broadcasts to that of x, {op.x}, got {op[name]}")
+            raise op.error(f"expected {name} of a shape that broadcasts to the shape of x, {op.x}, got {op[name]}")
 
 
 def _numpy_biased_dropout(x: Any, bias: Any, mask: Any, kept: Any, **scales: Any) -> Any:

@@ -69,7 +69,8 @@ def _check(op: Call) -> None:
     expect_present(op, "b", "has_bias")
     expect_present(op, "v", "is_split")
     if (op.c is not None) != (op.has_bias and op.is_split):
-        raise op.error("expected c exactly where b and v are given")
+        given = ", ".join(f"{name} {'given' if op[name] is not None else 'missing'}" for name in "bcv")
+        raise op.error(f"expected c exactly where b and v are given, got {given}")
     expect_type(op, "w", TensorDesc((None, op.x.shape[-1]), op.x.dtype))
     rows = op.w.shape[0]
     expect_type(op, "v", op.w)

@@ -44,7 +44,8 @@ def total(
 ) -> None:
     """Registers the sum of `element` over all elements of a tensor, and with the prefix `multi_` of many tensors.
 
-    The result, in OneFlow's manner, has one dimension of size 1; `result` is its type, None that of the tensors.
+    The result, in OneFlow's manner, has one dimension of size 1; `result` is its type, None for the type of the
+    tensors.
     """
 
     def types(op: Call) -> TensorDesc:
@@ -148,7 +149,7 @@ def _one_shape(op: Call) -> TensorDesc:
 
 elementwise(
     "l1_l2_regularize_gradient(model, model_diff, l1: float = 0.0, l2: float = 0.0) -> out",
-    "model_diff + l1 * sign(model) + l2 * model: the gradient with those of l1 * |model| and l2 / 2 * model^2.",
+    "model_diff + l1 * sign(model) + l2 * model: model_diff + the gradients of l1 * |model| and l2 / 2 * model^2.",
     scalar=lambda p, g, *, l1, l2: regularized(g, p, l1, l2), types=_one_shape,
     linear=lambda op: None if op.l1 else "joint",
     reference=lambda p, g, *, l1, l2: (

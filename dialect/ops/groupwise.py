@@ -46,7 +46,8 @@ def _expect_scales(op: Call, scale: str, zero: str, shape: Sequence[int | None],
     """Checks the scales and, where the quantization is not symmetric, the zero points."""
     expect_type(op, scale, TensorDesc(tuple(shape), dtype))
     if (op[zero] is not None) == op.symmetric:
-        raise op.error(f"expected {zero} exactly where symmetric is false")
+        given = "none" if op[zero] is None else op[zero]
+        raise op.error(f"expected {zero} exactly where symmetric is false, got {given} with symmetric {op.symmetric}")
     expect_type(op, zero, op[scale])
 
 

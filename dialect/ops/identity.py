@@ -28,7 +28,7 @@ for _name, _attrs, _doc in (
     ("copy_h2d", "", f"{_DEVICES} a copy from the host to the device."),
     ("copy_d2h", "", f"{_DEVICES} a copy from the device to the host."),
     ("pinned_identity", "", f"{_DEVICES} a copy in memory that devices read."),
-    ("to_contiguous", "", "`in` itself, whose elements lie in row-major order as those of every value."),
+    ("to_contiguous", "", "`in` itself: the elements of every value lie in row-major order."),
 ):
     elementwise(
         f"{_name}(in{_attrs}) -> out", _doc,

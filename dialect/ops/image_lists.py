@@ -39,7 +39,7 @@ def expect_images(op: Call) -> None:
 
 
 def expect_color(op: Call, channels: Any) -> None:
-    """Checks that the number of channels is that of a color space."""
+    """Checks that the number of channels is the number of a color space."""
     if channels not in (1, 3):
         raise op.error(f"expected images of 1 or 3 channels, got {channels}")
     expect_dim(op, "the channels of in", op.in_.shape[3], channels)

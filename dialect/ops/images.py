@@ -28,7 +28,7 @@ LAYOUTS = ("NCHW", "NHWC")
 
 
 def _crop(op: Call) -> tuple[Any, Any]:
-    """The height and width of the crop: that of the images where either is 0."""
+    """The height and width of the crop: the size of the images where either is 0."""
     sizes = op.in_.shape[1:3]
     if not op.crop_h or not op.crop_w:
         return sizes[0], sizes[1]
@@ -46,7 +46,7 @@ def _arranged(op: Call, batch: Any, channels: Any, height: Any, width: Any) -> t
 
 
 def _channel_value(values: Sequence[float], channel: Expr, dtype: dtypes.DType = dtypes.float32) -> Expr:
-    """The value of a channel; one value is that of all."""
+    """The value of a channel; a single value is the value of all channels."""
     chosen = s.const(values[-1], dtype)
     for number, value in reversed(list(enumerate(values[:-1]))):
         chosen = s.where(channel.eq(number), s.const(value, dtype), chosen)

@@ -161,7 +161,7 @@ def _update_factors(states: tuple[str, ...], linear: bool) -> Rule:
         factors = factors.linear_in(op, *summed, results=range(len(outs)))
         if not linear or states or op.weight_decay:
             return factors
-        # Nothing but the sums changes the rows: every device may add those of its own slices to a partial table.
+        # Nothing but the sums changes the rows: every device may add the sums of its own slices to a partial table.
         slices = [SbpSignature((P, S(i), S(i), B), (P,)) for i in range(op.model_diff_indices.rank)]
         return [*factors.signatures([x.shape for x in op.operands]), *slices]
 

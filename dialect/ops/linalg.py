@@ -77,7 +77,7 @@ class Inv:
         return {"x": dx}
 
     def parts(ops: PartsBuilder, op: Call) -> Value:
-        """From the inverse of the real matrix [[a, -b], [b, a]], whose products are those of a + bi."""
+        """From the inverse of the real matrix [[a, -b], [b, a]], whose products are the products of a + bi."""
         (a, b), rank, size = ops.parts(op.x), op.x.rank, op.x.shape[-1]
         rows = [ops.cat(row, axis=rank - 1) for row in ([a, -b], [b, a])]
         inverse = ops.inv(ops.cat(rows, axis=rank - 2))

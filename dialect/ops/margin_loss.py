@@ -77,7 +77,7 @@ def _numpy_gradient(dy: Any, label: Any, theta: Any, *, m1: Any, m2: Any) -> Any
 
 composite(
     f"combined_margin_loss(x, label, {MARGINS}) -> y, theta",
-    "Cosines of rows of classes, in which that of the class `label` is cos(m1 * theta + m2) - m3, and theta, its"
+    "Cosines of rows of classes; the cosine of the class `label` is cos(m1 * theta + m2) - m3, and theta, its"
     " angle: 0 where there is no such class. `depth` is 0 or the number of classes.",
     write=_write_loss, reference=_numpy_loss, check=_check, grad=gradient_operator("combined_margin_loss_grad", "x"),
     sbp=Factors("n _, n -> n _, n"),

@@ -139,7 +139,7 @@ def _grad(ops: Builder, op: Call, dout: Value) -> dict[str, Any]:
 
 
 def _batch_sizes(a: Stage, b: Stage) -> list[Size]:
-    """The sizes of the result's batch dimensions: of two, that which is known and not broadcast."""
+    """The sizes of the result's batch dimensions: of two sizes, the size that is known and not broadcast."""
     rank = max(a.rank, b.rank) - 2
     sizes: list[Size] = [1] * rank
     for shape in (a.shape[:-2], b.shape[:-2]):
@@ -174,7 +174,7 @@ def _reference(a: Any, b: Any, add: Any, *, transpose_a: Any, transpose_b: Any, 
 
 
 def _product(name: str, doc: str, batch: Callable[[Call], Shape]) -> Operator:
-    """Registers a matrix product whose leading dimensions are those that `batch` allows."""
+    """Registers a matrix product whose leading dimensions are the dimensions that `batch` allows."""
     return define(
         f"{name}(a, b, _add_to_output?, transpose_a: bool = False, transpose_b: bool = False,"
         " alpha: double = 1.0) -> out",

@@ -29,7 +29,7 @@ from oneflow.dialect.tensor_desc import Dim, Shape, TensorDesc
 
 
 def same_axes(op: Call, x: Any, unsplit: Sequence[int] = ()) -> Factors:
-    """Factors of a movement that keeps the shape of `x`: all axes but those in `unsplit` can be split."""
+    """Factors of a movement that keeps the shape of `x`: all axes except `unsplit` can be split."""
     names = " ".join(letters(x.shape, unsplit))
     return Factors(f"{names} -> {names}", "joint")
 

@@ -26,9 +26,9 @@ from oneflow.dialect.shapes import expect_dtype
 from oneflow.dialect.signature import AttrDef
 from oneflow.dialect.tensor_desc import TensorDesc
 
-#: Operands of the update of one parameter that those of many do not have.
+#: Operands of the update of one parameter that updates of many parameters do not have.
 UNSUPPORTED_OPERANDS = ("max_v",)
-#: Operands and attributes with other names than in the update of one parameter, and those with other defaults.
+#: Operands and attributes with other names than in the update of one parameter, and attributes with other defaults.
 RENAMED = {"momentum": "momentum_buf", "beta": "momentum"}
 DEFAULTS = {"beta": 0.0, "epsilon": 1e-05}
 DIFFERENT_AXES, UNREAD = "parameters split each along its own axis", "model_copy in any way, where it is not read"

@@ -191,7 +191,7 @@ def _over_rows(ops: Builder, param: Value, x: Value, axes: range) -> Value:
 
 @operator("layer_norm_param_grad(dy, x, mean, inv_variance, begin_params_axis: int64 = 0) -> beta_diff, gamma_diff")
 class LayerNormParamGrad:
-    """The gradients of `layer_norm` by beta, the sum of dy over rows, and by gamma, that of dy * normal."""
+    """The gradients of `layer_norm` by beta, the sum of dy over rows, and by gamma, the sum of dy * normal."""
 
     def types(op: Call) -> tuple[TensorDesc, TensorDesc]:
         expect_dtype(op, "x", op.x, dtypes.FLOATS)

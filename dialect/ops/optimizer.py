@@ -181,7 +181,7 @@ def _lamb_reference(
 
 update(
     f"lamb_update(model, model_diff, {RATE}, {CORRECTIONS}, m, v", f", {MOMENTS}",
-    "Lamb: a step of Adam, its length in proportion to that of the parameter.",
+    "Lamb: a step of Adam, its length in proportion to the length of the parameter.",
     {"m": _mean("m", "beta1"), "v": _mean("v", "beta2", square=True)}, _lamb_reference, compute=_lamb,
     sbp=no_sbp("needs the length of the whole parameter"),
 )  # fmt: skip

@@ -135,7 +135,7 @@ class HierarchicalParallelCastLike:
         return {"in": ops.hierarchical_parallel_cast_like(dout, op.in_, nd_sbp=op.nd_sbp), "like": None}
 
     def decompose(ops: Builder, op: Call) -> Value:
-        """`in`, whose sizes are compared with those of `like` at run time where the sizes are dynamic."""
+        """`in`, whose dynamic sizes are compared with the sizes of `like` at run time."""
         value: Value = op.in_
         known = value.desc.is_static and op.like.desc.is_static
         return value if known else ops.call("broadcast_like", value, op.like, broadcast_axes=())[0]
@@ -156,7 +156,7 @@ def _group_of_one(op: Call) -> list[Stage]:
 
 def _group_of_one_reference(x: Any, *, members: Any, **group: Any) -> Any:
     if members != 1:
-        raise ValueError(f"expected the tensors of {members} ranks, got that of one")
+        raise ValueError(f"expected the tensors of {members} ranks, got the tensor of one")
     return x
 
 
@@ -205,7 +205,8 @@ def _joined(op: Call, axis: int, sizes: Any, desc: TensorDesc, name: str = "in")
 
 
 def _sizes_of(op: Call, number: int) -> Sequence[int]:
-    """The sizes of the members' pieces of tensor `number`: `sizes` has those of the first tensor, then of the next.
+    """The sizes of the members' pieces of tensor `number`: `sizes` has the sizes of the first tensor, then of the
+    next.
 
     Raises:
         OperatorError: the sizes are not one per member and tensor.
@@ -351,14 +352,14 @@ _collective("root: int64 = 0, ", "The tensor of member `root`, on every member."
 _collective(
     "axis: int64, sizes: list_int64, ",
     "The sum of the members' tensors; each member receives its piece along `axis`, member i `sizes[i]` long.\n"
-    "`sizes` has those of one tensor behind those of another.",
+    "`sizes` has the sizes of one tensor, then the sizes of the next.",
     _reduce_scatter,
     "+",
 )
 _collective(
     "axis: int64, sizes: list_int64, ",
-    "The members' pieces one behind the other along `axis`, on every member; that of member i is `sizes[i]` long.\n"
-    "`sizes` has those of one tensor behind those of another.",
+    "The members' pieces one behind the other along `axis`, on every member; the piece of member i has `sizes[i]`.\n"
+    "`sizes` has the sizes of one tensor, then the sizes of the next.",
     _all_gather,
     "+",
 )

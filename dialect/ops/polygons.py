@@ -105,7 +105,7 @@ class ObjectSegmentationPolygonToMask:
             if not (0 <= height <= shape[1] and 0 <= width <= shape[2]):
                 raise DataError(f"expected a size of at most {shape[1]} x {shape[2]}, got {height} x {width}")
             if not np.isfinite(poly[number]).all():
-                raise DataError("expected finite points in poly")
+                raise DataError(f"expected finite points in poly, got infinities or NaN in list {number}")
             for mask, polygons in zip(
                 out[number], _polygons(poly[number], poly_index[number], shape[0]), strict=False
             ):

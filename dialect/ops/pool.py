@@ -284,7 +284,7 @@ def _max_pool_grad(spatial: int) -> Operator:
 
 
 def _divide(op: Call, sizes: Sequence[Size], at: Sequence[Expr], value: Expr) -> Expr:
-    """`value` divided by the number of elements of window `at`: `divisor_override`, or those that count."""
+    """`value` divided by the number of elements of window `at`: `divisor_override`, or the elements that count."""
     hangs = op.ceil_mode or (any(op.padding) and not op.count_include_pad)
     if op.divisor_override or not hangs:
         return value * (1.0 / (op.divisor_override or int(np.prod(op.kernel_size))))

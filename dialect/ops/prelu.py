@@ -51,7 +51,7 @@ def _positive(ops: Builder, x: Value) -> Value:
 
 
 def _numpy_slopes(alpha: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """The slopes in f64 in a shape that broadcasts to that of `x`."""
+    """The slopes in f64 in a shape that broadcasts to the shape of `x`."""
     wide = alpha.astype(np.float64)
     return wide if alpha.size == 1 else wide.reshape(1, -1, *[1] * (x.ndim - 2))
 

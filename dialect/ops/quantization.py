@@ -144,7 +144,7 @@ def _observer_factors(op: Call) -> Factors:
 composite(
     f"min_max_observer(in, {ATTRS}, per_layer_quantization: bool = True) -> scale, zero_point",
     "The scale and the zero point for the range of `in`, or of each of its slices along the first axis.\n\n"
-    "A scale of 0, that of a range without extent, is 2^-23 instead: the least scale of PyTorch's observers.",
+    "A range without extent has the scale 2^-23 instead of 0: the least scale of PyTorch's observers.",
     write=_observe, reference=_numpy_observe, check=_check_observer, sbp=_observer_factors,
     grad=no_grad("a range is observed"),
 )  # fmt: skip
@@ -281,7 +281,7 @@ composite(
 )  # fmt: skip
 composite(
     f"fake_quantization(in, scale, zero_point, {ATTRS}) -> out",
-    "`in` after quantization and dequantization. The gradient is that of the identity.",
+    "`in` after quantization and dequantization. The gradient is the gradient of the identity.",
     write=_write(True), reference=_reference(True), check=_check_scales, sbp=_signatures,
     grad=lambda ops, op, dout: {"in": dout},
 )  # fmt: skip

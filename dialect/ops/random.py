@@ -240,7 +240,7 @@ def expect_part(op: Call, rank: int) -> None:
 
 
 def uniform_of(x: DType) -> DType:
-    """The type in which numbers are drawn to be compared with those of type `x`."""
+    """The type in which numbers are drawn to be compared with numbers of the type `x`."""
     return dtypes.float64 if x is dtypes.float64 else dtypes.float32
 
 

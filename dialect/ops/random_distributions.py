@@ -1,6 +1,6 @@
 """Further random draws: exponential numbers, coins, permutations, positions by weight, and leaky slopes.
 
-Numbers are those of `random`: functions of a seed, an offset and a position.
+Numbers are as in `random`: functions of a seed, an offset and a position.
 """
 
 from __future__ import annotations
@@ -197,7 +197,8 @@ class MultinomialWithReplacement:
         wide = x.astype(np.float64)
         if not (np.isfinite(wide).all() and (wide >= 0).all() and (wide.sum(-1) > 0).all()):
             raise IndexError(
-                "oneflow.multinomial_with_replacement: expected weights at least 0, finite and not all 0"
+                "oneflow.multinomial_with_replacement: expected weights at least 0, finite and not all 0, got"
+                f" {np.array2string(wide, threshold=8)}"
             )
         sums = np.cumsum(wide, -1) if prefix_sum is None else prefix_sum.astype(np.float64)
         words = numpy_words((*x.shape[:-1], num_samples), seed_of(seed, offset))

@@ -145,7 +145,7 @@ class TopK:
 class InTopK:
     """Whether the prediction of each row's target is one of its `k` largest; false where a row is not finite.
 
-    Predictions as large as that of the target do not count.
+    Predictions as large as the prediction of the target do not count.
     """
 
     def types(op: Call) -> TensorDesc:
@@ -251,7 +251,7 @@ def _with_values(x: Stage, indices: Stage) -> tuple[Stage, Stage]:
 
 @operator("median_with_indices(input) -> values, indices")
 class MedianWithIndices:
-    """The median of each row along the last axis, the lower of two, and its position; or those of the first NaN."""
+    """The median of each row along the last axis, the lower of two, and its position; NaN if a row has one."""
 
     types, sbp, grad = _Chosen.types, _Chosen.sbp, _Chosen.grad
 
@@ -313,7 +313,7 @@ class Mode:
 
 
 def _points(row: Any, size: Size, point: Expr, right: bool) -> Expr:
-    """How many of the sorted elements `row(k)` are smaller than `point`; with `right` those that are equal too."""
+    """How many of the sorted elements `row(k)` are smaller than `point`; with `right`, smaller or equal."""
     assert isinstance(size, int)
     if size == 0:
         return s.const(0, dtypes.index)
@@ -579,7 +579,9 @@ class BinCount:
 
     def reference(x: Any, weight: Any, *, size: Any) -> Any:
         if x.size and not 0 <= x.min() <= x.max() < size:
-            raise IndexError(f"oneflow.bincount: expected numbers in [0, {size})")
+            raise IndexError(
+                f"oneflow.bincount: expected numbers in [0, {size}), got numbers from {x.min()} to {x.max()}"
+            )
         values = np.ones_like(x) if weight is None else weight
         counts = np.zeros(size, np.float32 if values.dtype.itemsize == 2 else values.dtype)
         np.add.at(counts, x.astype(np.int64), values)

@@ -107,8 +107,8 @@ _gru_gradient = gradient_operator(
 
 
 def _shared_gradient(ops: Builder, op: Call, *cotangents: Value | None) -> dict[str, Any]:
-    """The gradient of `fused_lstm_cell`: the gradients of the hidden gates and bias are those of the input gates and
-    bias.
+    """The gradient of `fused_lstm_cell`: the gradients of the hidden gates and bias equal the gradients of the input
+    gates and bias.
     """
     gradients = _lstm_gradient(ops, op, *cotangents)
     both = {"hidden_gates": "input_gates", "hidden_bias": "input_bias"}
@@ -157,7 +157,7 @@ def _gradient_factors(op: Call) -> Factors:
 
 
 def _lstm_slopes(gates: Any, hy: Any, cy: Any, cx: Any, tanh: Any) -> tuple[list[Any], Any]:
-    """The gradients by the sums of gates, and by cx; `tanh` is that of the cell state, hy and cy are cotangents."""
+    """The gradients by the sums of gates, and by cx; `tanh` is tanh of the cell state, hy and cy are cotangents."""
     i, f, g, o = gates
     c = hy * o * (1 - tanh * tanh) + cy
     return [c * g * i * (1 - i), c * cx * f * (1 - f), c * i * (1 - g * g), hy * tanh * o * (1 - o)], c * f

@@ -113,7 +113,7 @@ def reduction(
         reference: the NumPy form, called with the array and `axis` and `keepdims` for NumPy.
         grad: the gradient rule.
         allowed: element types of the operand.
-        result: the element type of the result; None: that of the operand.
+        result: the element type of the result; None: the element type of the operand.
         linear: as in `Factors`.
         split_only: whether reduced axes may be split though partial sums do not pass through.
         partial: the kind of the result where a reduced axis is split, if not a partial sum.
@@ -327,7 +327,8 @@ class ReduceSumLike:
 
 @operator("broadcast_like(x, like, broadcast_axes: list_int32) -> y")
 class BroadcastLike:
-    """`x` repeated to the shape of `like`; the dimensions of `x` are those of `like` without `broadcast_axes`.
+    """`x` repeated to the shape of `like`; the dimensions of `x` are the dimensions of `like` without
+    `broadcast_axes`.
 
     If the counts of dimensions differ, shapes are aligned at the last dimension as in NumPy.
     """

@@ -88,7 +88,7 @@ def centre(x: Stage, mean: Stage | None, i: Sequence[Expr]) -> Expr:
 
 
 def row_gradient(x: Stage, mean: Stage | None, inv: Stage, slope: Element) -> Element:
-    """The gradient by `x` of normal = (x - mean) * inv, both depending on x; `slope` is that of the result.
+    """The gradient by `x` of normal = (x - mean) * inv, both depending on x; `slope` is the gradient by the result.
 
     inv * (slope - mean(slope) - normal * mean(slope * normal)), without the second term for norms without mean.
     """

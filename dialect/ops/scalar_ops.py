@@ -58,7 +58,8 @@ def expect_number(op: Call, dtype: DType, wraps: bool) -> None:
         OperatorError: the call violates this.
     """
     if op.has_int_operand == op.has_float_operand:
-        raise op.error("expected exactly one of has_int_operand and has_float_operand to be true")
+        given = "both" if op.has_int_operand else "none"
+        raise op.error(f"expected exactly one of has_int_operand and has_float_operand to be true, got {given}")
     if dtype.is_inexact:
         return
     value = op.int_operand if op.has_int_operand else op.float_operand

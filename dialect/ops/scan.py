@@ -116,7 +116,7 @@ class CumProdGrad:
     grad = decomposition_gradient
 
     def sharded_decomposition(ops: Builder, op: Call) -> Value:
-        """Row i of a matrix has the factors without i; of its running products those from i on count."""
+        """Row i of a matrix has the factors without i; its running products count from i on."""
         dim = op.normalize_axis(op.dim, op.dy.rank)
         order = [*(i for i in range(op.dy.rank) if i != dim), dim]
         x, dy = (widen(ops, ops.call("transpose", v, perm=order)[0]) for v in (op.input, op.dy))
@@ -157,7 +157,7 @@ class ProductOfOthers:
     """Element k is the product of the elements along `axis` (all axes if empty) without k: `reduce_prod`'s slope.
 
     Zeros and infinities are counted, so that only finite elements other than zero are divided by. Products of 16-bit
-    floats are computed in f64. The gradient is that of a product of prefixes and suffixes.
+    floats are computed in f64. The gradient is the gradient of a product of prefixes and suffixes.
     """
 
     parts = composed

@@ -1,4 +1,5 @@
-"""Operators that write, multiply or compare elements at positions along one axis; `scattering` has those that add.
+"""Operators that write, multiply or compare elements at positions along one axis; `scattering` has the operators that
+add.
 
 dim_scatter_<kind>(input, index, src, dim)           output[i][index[i][j]] is combined with src[i][j] for dim 1
 dim_scatter_<kind>_scalar(input, index, src_scalar)  the same with one number

@@ -31,7 +31,7 @@ def _winners(ops: Builder, op: Call) -> Value:
 
 
 def _update_gradient(ops: Builder, op: Call, dout: Value) -> Value:
-    """The gradient of updates: that of the result where an update was written last, else 0."""
+    """The gradient of updates: the gradient of the result where an update was written last, else 0."""
     won, read = _winners(ops, op), ops.gather_nd(dout, op.indices)
     trailing = read.rank - won.rank
     wide = ops.reshape(won, shape=[*won.shape, *[1] * trailing]) if trailing else won

@@ -266,7 +266,7 @@ def _scatter_add(op: Call, base: Stage) -> Stage:
 
 
 def src_gradient(ops: Builder, op: Call, read: Value) -> Value:
-    """The gradient of `src` from that of the elements that the call reads; zero for the others."""
+    """The gradient of `src` from the gradient of the elements that the call reads; zero for other elements."""
     if read.shape == op.src.shape and None not in read.shape:
         return read
     if None in read.shape:

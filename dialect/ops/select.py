@@ -46,7 +46,9 @@ def _fill_types(op: Call) -> TensorDesc:
     expect_dtype(op, "mask", op.mask, CONDITIONS)
     if op.has_bool_operand:
         if op.has_int_operand or op.has_float_operand:
-            raise op.error("expected one of has_int_operand, has_float_operand and has_bool_operand to be true")
+            raise op.error(
+                "expected one of has_int_operand, has_float_operand and has_bool_operand to be true, got several"
+            )
     else:
         expect_number(op, op.x.dtype, wraps=False)
     return TensorDesc(broadcast_shapes(op, [op.x.shape, op.mask.shape]), op.x.dtype)

@@ -115,7 +115,7 @@ def _loss(log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any,
 
 @operator(f"ctc_loss(log_probs, targets, input_lengths, target_lengths, {ATTRS}) -> loss, alpha")
 class CtcLoss:
-    """The negative logarithm of the probability of each target, and those of the paths up to each time and label.
+    """Negative logarithms of the probabilities of each target, and of the paths up to each time and label.
 
     The gradient is the one for logarithms of probabilities, which softmax keeps adding up to 1, as in PyTorch.
     """

@@ -324,7 +324,7 @@ def _cuts(op: Call) -> list[tuple[int, int]]:
 class Pad:
     """`x` with elements of a constant value before and after it along every axis; negative sizes crop.
 
-    `padding` repeats the sizes as pairs, those of the last axis first, as in programs of OneFlow.
+    `padding` repeats the sizes as pairs, the sizes of the last axis first, as in programs of OneFlow.
     """
 
     parts = on_each(floating_constant_value=0.0, integral_constant_value=0)

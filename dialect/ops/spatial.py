@@ -66,7 +66,7 @@ def expect_images(op: Call, name: str, desc: TensorDesc, spatial: int) -> None:
     """Checks the rank of a batch of images.
 
     Raises:
-        OperatorError: the rank is not that of batch, channels and `spatial` dimensions.
+        OperatorError: the dimensions are not a batch, channels and `spatial` dimensions.
     """
     expect_rank(op, name, desc, spatial + 2)
 

@@ -28,7 +28,7 @@ SHIFT = 10
 
 
 def _polynomial(x: Expr, coefficients: Sequence[float]) -> Expr:
-    """The polynomial with `coefficients`, that of the highest power first."""
+    """The polynomial with `coefficients`, the coefficient of the highest power first."""
     value: Any = coefficients[0]
     for c in coefficients[1:]:
         value = x * value + c

@@ -376,7 +376,7 @@ def _folded(op: Call) -> Sizes:
     """The shape of the images whose windows the operand has.
 
     Raises:
-        OperatorError: the shape is not that of windows of such images.
+        OperatorError: the shape is not the shape of windows of such images.
     """
     expect_rank(op, "x", op.x, 3)
     shape, taps = _static(op, "x"), math.prod(op.kernel_size)

@@ -68,7 +68,7 @@ class Phase:
 
 
 def phases_of(windows: Windows) -> list[Phase]:
-    """The phases of images under windows, without those that no window reads."""
+    """The phases of images under windows, without phases that no window reads."""
     dimensions = range(len(windows.stride))
     axes = [[_phase(windows, axis, first) for first in _residues(windows, axis)] for axis in dimensions]
     return [Phase(*zip(*parts, strict=True)) for parts in itertools.product(*axes)]

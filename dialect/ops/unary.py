@@ -1,8 +1,8 @@
 """Element-wise operators of one operand, under OneFlow's names; a row each.
 
-Sources of formulas: OneFlow's kernels, which follow PyTorch's; at NaN slopes are those of PyTorch's formulas for one
-element, which its vectorized kernels do not all share. In bodies the branch that `where` does not take
-stays finite, so that no NaN enters a gradient. References compute in f64 and round once.
+Sources of formulas: OneFlow's kernels, which follow PyTorch's; at NaN slopes follow PyTorch's formulas for one
+element, which its vectorized kernels do not all share. In bodies the branch that `where` does not take stays finite,
+so that no NaN enters a gradient. References compute in f64 and round once.
 """
 
 from __future__ import annotations

@@ -31,7 +31,8 @@ def _check(spatial: int, gradient: bool) -> Rule:
             if None in op.dy.shape or op.dy.shape[:2] != op.x.shape[:2]:
                 raise op.error(f"expected a static shape of dy with the images of x, got {op.dy} for {op.x}")
         elif any(len(sizes) != spatial for sizes in (op.kernel_size, op.stride, op.padding)):
-            raise op.error(f"expected {spatial} numbers for each of kernel_size, stride and padding")
+            given = ", ".join(map(str, (op.kernel_size, op.stride, op.padding)))
+            raise op.error(f"expected {spatial} numbers for each of kernel_size, stride and padding, got {given}")
         elif min(_sizes(op.x.shape, op.attrs, spatial)) < 1:
             raise op.error(f"expected sizes of at least 1 of the result, got {_sizes(op.x.shape, op.attrs, spatial)}")
 

@@ -35,7 +35,7 @@ REGULAR = (
     "learning_rate_val: float = 0.0, learning_rate_scale: float = 1.0, scale: double = 1.0, l1: float = 0.0,"
     " l2: float = 0.0, weight_decay: float = 0.0"
 )
-#: Operands of one element, and their element type; None: that of the parameter.
+#: Operands of one element, and their element type; None: the type of the parameter.
 NUMBERS = {
     "learning_rate": dtypes.float32, "scale_by_tensor": None, "skip_if": dtypes.int64, "train_step": dtypes.int64,
     "bias_correction1": dtypes.float32, "bias_correction2": dtypes.float32,
@@ -43,7 +43,7 @@ NUMBERS = {
 
 
 def regularized(g: Expr, p: Expr, l1: float, l2: float) -> Expr:
-    """A gradient and those of l1 * |p| and l2 / 2 * p^2."""
+    """The sum of a gradient and the gradients of l1 * |p| and l2 / 2 * p^2."""
     if l1:
         g = g + s.where(p > 0, l1, s.where(p < 0, -l1, p * 0.0))
     return g + p * l2 if l2 else g

@@ -42,7 +42,7 @@ def _scaled(size: Any, scale: float) -> Any:
 
 
 def _outs(op: Call, sizes: Sequence[Any]) -> tuple[Any, ...]:
-    """Spatial sizes of the result; None for those that are unknown."""
+    """Spatial sizes of the result; None for unknown sizes."""
     if op.output_size:
         return tuple(op.output_size)
     pairs = zip(sizes, _scales(op, len(sizes)), strict=True)
@@ -274,7 +274,7 @@ def _upsample(name: str, kind: type[Steps], spatial: int, doc: str) -> tuple[Ope
 
 
 _SIZE = (
-    " in another size: `output_size`, or else that of the image times the scales, rounded down.\n\n"
+    " in another size: `output_size`, or else the size of the image times the scales, rounded down.\n\n"
     "An image of one or two dimensions whose sizes stay is the result. A size that is known at run time only is\n"
     "multiplied by the scale as a fraction, so that 100 * 1.15 is 115; as a product of floats it would be 114."
 )

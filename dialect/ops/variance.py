@@ -30,7 +30,7 @@ def _axes(op: Call, rank: int) -> tuple[int, ...]:
 class Var:
     """The mean of (input - mean)^2 along `dim` (all axes if empty); `unbiased` divides by one less.
 
-    `dtype`, the type of the result, has to be that of `input`; all are computed in f64, in which no square of f32
+    `dtype`, the type of the result, has to be the type of `input`; all are computed in f64, in which no square of f32
     leaves the range.
     """
 

@@ -2,8 +2,9 @@
 
 A call outside of a trace is recorded as one operator if an argument requires grad, or if a captured tensor that
 results depend on requires grad. The gradient is compiled from the function's `vjp` at the first use, and is
-differentiable. The gradient runs the function again, on the same arguments, captured values and random numbers,
-without the updates. A function that calls `backward` or updates leaves has no compiled gradient.
+differentiable. There is no partitioner of a joint graph and no residuals: the gradient runs the function again, on
+the same arguments, captured values and random numbers, without the updates. A function that calls `backward` or
+updates leaves has no compiled gradient.
 """
 
 from __future__ import annotations

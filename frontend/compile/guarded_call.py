@@ -1,8 +1,8 @@
 """Guarded calls: the guards of a program are compared, its inputs collected, and the effects of a run applied.
 
-A warm call, with arguments like those of an earlier call and guards that hold, enters this module, one of the runtime
-and, if the call is recorded for a gradient, `ahead_of_time_backward.py`. The code of warm calls is not split over
-more modules, and constructors are inlined.
+A warm call, whose arguments are like the arguments of an earlier call and whose guards hold, enters this module, one
+of the runtime and, if the call is recorded for a gradient, `ahead_of_time_backward.py`. The code of warm calls is not
+split over more modules, and constructors are inlined.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class GuardedFunction:
 
 
 def settings_hold(guards: Guards) -> bool:
-    """Whether all guards but those on captured tensors hold."""
+    """Whether all guards hold, except guards on captured tensors."""
     if guards.recording is not None and MODE.recording is not guards.recording:
         return False
     if guards.changes_compared != Hooks.changes and not _versions_hold(guards):
@@ -382,7 +382,7 @@ class HostGuardCache:
         return True
 
     def store(self, memory: Sequence[Any], hit: Any) -> None:
-        """Takes `memory` as that for which the guards held last."""
+        """Stores `memory` as the memory for which the guards held last."""
         if hit is None:
             self._known = list(map(weakref.ref, memory))
 

@@ -21,7 +21,7 @@ from oneflow.runtime.device_array import DeviceArray, OpenDevice
 from oneflow.runtime.dlpack import HOST, to_numpy
 from oneflow.runtime.failures import RunError
 from oneflow.runtime.global_array import GlobalArray, Placement, shared
-from oneflow.runtime.pieces import Layout
+from oneflow.runtime.shards import Layout
 
 _PROTOCOLS = ("__dlpack__", "__array_interface__", "__array__", "__cuda_array_interface__")
 LocalData: TypeAlias = np.ndarray | DeviceArray
@@ -54,7 +54,7 @@ def is_on_device(data: Any) -> TypeGuard[DeviceArray]:
 
 
 def is_on_ranks(data: Any) -> TypeGuard[GlobalArray]:
-    """Whether an array is global: in pieces on the ranks of a placement."""
+    """Whether an array is global: in shards on the ranks of a placement."""
     return type(data) is GlobalArray
 
 
@@ -184,6 +184,6 @@ def redistribute(data: Data, placement: Placement, nd: NdSbp) -> Data:
     return GlobalArray.of(shared(to_array(data), placement, nd), placement, nd)
 
 
-def from_piece(piece: LocalData, placement: Placement, layout: Layout) -> Data:
-    """The global array of which each rank has a piece."""
-    return GlobalArray.of_piece(piece, placement, layout)
+def from_shard(shard: LocalData, placement: Placement, layout: Layout) -> Data:
+    """The global array of which each rank has a shard."""
+    return GlobalArray.of_shard(shard, placement, layout)

@@ -53,7 +53,7 @@ class _DeviceType(type):
 
 @dataclass(frozen=True)
 class Device(metaclass=_DeviceType):
-    """A device: `type` is that of a backend ("cpu", "cuda"), `index` its number. A device equals its name."""
+    """A device: `type` names a backend ("cpu", "cuda"), `index` is the number. A device equals its name."""
 
     type: str
     index: int = 0
@@ -159,9 +159,9 @@ def tensor_factory(function: Callable[..., T]) -> Callable[..., T]:
     one_by_one = any(p.kind is p.VAR_POSITIONAL for p in inspect.signature(function).parameters.values())
 
     @functools.wraps(function)
-    def made(*args: Any, device: str | Device | None = None, placement: Any = None, sbp: Any = None,
-             requires_grad: bool = False, pin_memory: bool = False, layout: Any = None,
-             **kwargs: Any) -> Any:  # fmt: skip
+    def create(*args: Any, device: str | Device | None = None, placement: Any = None, sbp: Any = None,
+               requires_grad: bool = False, pin_memory: bool = False, layout: Any = None,
+               **kwargs: Any) -> Any:  # fmt: skip
         if one_by_one and "size" in kwargs:
             args = (*args, kwargs.pop("size"))
         tensor: Any = function(*args, **kwargs)
@@ -173,4 +173,4 @@ def tensor_factory(function: Callable[..., T]) -> Callable[..., T]:
             tensor = tensor.to_device(device)
         return tensor.detach().requires_grad_() if requires_grad and tensor.builder.eager else tensor
 
-    return made
+    return create

@@ -1,7 +1,7 @@
 """Dispatch: the one way from the functional API to operators.
 
-`dispatch("matmul", a, b, transpose_b=True)` calls the operator with the builder in force: that of the running trace,
-or that of eager mode (`eager/builder.py`, which has the cached kernels).
+`dispatch("matmul", a, b, transpose_b=True)` calls the operator with the builder in force: the builder of the running
+trace, or the builder of eager mode (`eager/builder.py`, which has the cached kernels).
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class TensorBuilder(Builder):
     def backward(
         self, tensors: Sequence[Tensor], weights: Sequence[Any], retain_graph: bool, create_graph: bool, inputs: Any
     ) -> None:
-        """Accumulates gradients at the leaves behind `tensors`, or at those in `inputs`; see `autograd.backward`."""
+        """Accumulates gradients at the leaves behind `tensors`, or at `inputs`; see `autograd.backward`."""
 
     @abstractmethod
     def number(self, get: Callable[[], float], dtype: DType) -> Tensor:

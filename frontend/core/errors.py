@@ -87,7 +87,7 @@ def _is_ours(frame: FrameType) -> bool:
 
 
 def user_location() -> SourceLocation:
-    """The location of the innermost frame outside of this package, or that in the program that is imported."""
+    """The location of the innermost frame outside of this package, or a location in the imported program."""
     imported = _IMPORTED.get()
     if imported is not None:
         return imported

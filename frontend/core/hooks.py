@@ -13,7 +13,7 @@ Hook = Callable[..., Any]
 class Hooks:
     """Hooks in the order of their calls.
 
-    `version` counts the changes of these hooks, `changes` those of all hooks and of all attributes of modules.
+    `version` counts the changes of these hooks, `changes` the changes of all hooks and of all attributes of modules.
     """
 
     __slots__ = ("_functions", "version")

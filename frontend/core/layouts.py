@@ -47,7 +47,7 @@ class PlacementCollector:
         """The name of a placement, "" for None.
 
         Raises:
-            ValueError: its ranks are on another kind of device than those of the others.
+            ValueError: its ranks are on another kind of device than the ranks of the other placements.
         """
         if placement is None:
             return ""

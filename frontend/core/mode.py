@@ -5,11 +5,11 @@ from __future__ import annotations
 from contextvars import ContextVar
 from typing import Any
 
-#: The builder in force; None for that of eager mode.
+#: The builder in force; None stands for the builder of eager mode.
 BUILDER: ContextVar[Any] = ContextVar("oneflow_builder", default=None)
 
 
 def tracing() -> bool:
-    """Whether the builder in force is that of a trace."""
+    """Whether the builder in force is the builder of a trace."""
     builder = BUILDER.get()
     return builder is not None and not builder.eager

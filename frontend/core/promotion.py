@@ -70,7 +70,7 @@ def _signed(unsigned: DType, signed: DType) -> DType:
 
 
 def accepts_gradient(operand: DType, gradient: DType) -> bool:
-    """Whether a gradient of a type may be converted to that of its operand: not from complex to real numbers."""
+    """Whether a gradient may be converted to the type of its operand: not from complex to real numbers."""
     return operand.is_inexact and gradient.is_inexact and kind_of(gradient) <= kind_of(operand)
 
 
@@ -93,7 +93,7 @@ def as_number(value: Any) -> Any:
 
 
 def result_dtype(strong: Sequence[DType], numbers: Sequence[Any] = ()) -> DType:
-    """The type that tensors of the types `strong` and Python numbers share; without tensors, that of the numbers."""
+    """The common type of tensors of the types `strong` and Python numbers; without tensors, of the numbers."""
     weak = list(map(default_dtype_of, numbers))
     highest = functools.reduce(common_dtype, weak) if weak else dtypes.bool_
     if not strong:

@@ -55,7 +55,7 @@ def set_default_dtype(d: DType) -> None:
 
 @contextmanager
 def within(scope: Scope) -> Iterator[None]:
-    """A context in which the settings of contexts are those of `scope`."""
+    """A context with the settings of `scope`."""
     token = SCOPE.set(scope)
     try:
         yield

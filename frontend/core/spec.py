@@ -22,7 +22,7 @@ class TensorSpec:
     Attributes:
         shape: sizes; None for a dimension that is only known at run time.
         dtype: the element type; a NumPy dtype or its name is taken too.
-        name: the argument's name in the program; None: that of the Python parameter.
+        name: the argument's name in the program; None: the name of the Python parameter.
         placement: the ranks of the tensor; None for a tensor without ranks, or for the ranks of the function.
         sbp: the layout on the placement, one SBP for each mesh axis; None for a layout to be inferred.
     """

@@ -1,7 +1,7 @@
 """The tensor of a trace: a shape and an element type, and no values.
 
-`methods.py` adds operators and methods, which are those of the functional API; this module has the attributes of a
-tensor itself, and the operations that a trace refuses.
+`methods.py` adds operators and methods, as in the functional API; this module has the attributes of a tensor itself,
+and the operations that a trace refuses.
 """
 
 from __future__ import annotations
@@ -110,12 +110,12 @@ class Tensor(Value):
 
     def __len__(self) -> int:
         if not self.rank:
-            raise fail("a tensor without dimensions has no len()")
+            raise fail(f"expected a tensor with dimensions for len(), got {self.desc}")
         return self._known(0, "len() needs a static size; compute on the whole tensor, or trace with a static size")
 
     def __iter__(self) -> Iterator[Any]:
         if not self.rank:
-            raise fail("cannot iterate over a tensor without dimensions")
+            raise fail(f"expected a tensor with dimensions to iterate over, got {self.desc}")
         size = self._known(0, "a loop cannot be unrolled; compute on the whole tensor, or trace with a static size")
         return (self[i] for i in range(size))
 
@@ -259,7 +259,7 @@ class _ComputedNumber(Tensor):
 
 
 class Size(_ComputedNumber):
-    """A dynamic size (int64): that of a dimension, one computed from such sizes and integers, or a rounded `Real`."""
+    """A dynamic size (int64): of a dimension, computed from such sizes and integers, or a rounded `Real`."""
 
     __slots__ = ()
     number = dtypes.int64

@@ -68,10 +68,13 @@ class StackDataset(Dataset):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if bool(args) == bool(kwargs):
-            raise ValueError("expected data sets either as positional arguments or by keyword")
+            raise ValueError(
+                f"expected data sets either as positional arguments or by keyword, got {len(args)} and {len(kwargs)}"
+            )
         self.datasets: Any = args or kwargs
-        if len({len(d) for d in args or kwargs.values()}) != 1:
-            raise ValueError("expected data sets of one length")
+        lengths = [len(d) for d in args or kwargs.values()]
+        if len(set(lengths)) != 1:
+            raise ValueError(f"expected data sets of one length, got the lengths {lengths}")
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(self.datasets, dict):
@@ -92,7 +95,8 @@ class ConcatDataset(Dataset):
     def __init__(self, datasets: Sequence[Any]) -> None:
         self.datasets = list(datasets)
         if not self.datasets or any(isinstance(d, IterableDataset) for d in self.datasets):
-            raise ValueError("expected at least one data set, each with samples by number")
+            kinds = ", ".join(type(d).__name__ for d in self.datasets) or "none"
+            raise ValueError(f"expected at least one data set, each with samples by number, got {kinds}")
         self.cumulative_sizes = list(itertools.accumulate(map(len, self.datasets)))
 
     def __getitem__(self, index: int) -> Any:
@@ -138,7 +142,7 @@ def random_split(dataset: Any, lengths: Sequence[float], generator: Generator | 
     """A data set as disjoint subsets of given lengths, drawn at random; lengths may be shares that add up to 1.
 
     Raises:
-        OneFlowError: the lengths do not add up to that of the data set.
+        OneFlowError: the sum of the lengths is not the length of the data set.
     """
     sizes = list(lengths)
     if any(isinstance(n, float) for n in sizes) and math.isclose(sum(sizes), 1):
@@ -146,7 +150,7 @@ def random_split(dataset: Any, lengths: Sequence[float], generator: Generator | 
         for i in range(len(dataset) - int(sum(sizes))):
             sizes[i % len(sizes)] += 1
     if sum(sizes) != len(dataset):
-        raise fail(f"expected lengths that add up to {len(dataset)}, that of the data set, got {list(lengths)}")
+        raise fail(f"expected lengths with the sum {len(dataset)}, the length of the data set, got {list(lengths)}")
     order: list[int] = randperm(len(dataset), generator=generator).tolist()
     ends = list(itertools.accumulate(map(int, sizes)))
     return [Subset(dataset, order[end - int(n) : end]) for end, n in zip(ends, sizes, strict=True)]

@@ -157,9 +157,16 @@ class DataLoader:
                 "expected no shuffle, sampler and batch_sampler for an IterableDataset, which has its own order"
             )
         if sampler is not None and shuffle:
-            raise fail("expected either sampler or shuffle")
+            raise fail("expected either sampler or shuffle, got both; leave shuffle out")
         if batch_sampler is not None and (batch_size != 1 or shuffle or sampler is not None or drop_last):
-            raise fail("expected no batch_size, shuffle, sampler and drop_last with batch_sampler")
+            given = {
+                "batch_size": batch_size != 1,
+                "shuffle": shuffle,
+                "sampler": sampler is not None,
+                "drop_last": drop_last,
+            }
+            names = ", ".join(name for name, is_given in given.items() if is_given)
+            raise fail(f"expected no batch_size, shuffle, sampler and drop_last with batch_sampler, got {names}")
         self.batch_size = None if batch_sampler is not None else batch_size
         self.drop_last, self.batch_sampler, self.sampler = drop_last, batch_sampler, sampler
         if self.is_iterable:
@@ -331,7 +338,10 @@ def _received(loader: DataLoader, results: Any, workers: Sequence[Any]) -> tuple
             if loader.timeout and waited >= loader.timeout:
                 raise RuntimeError(f"expected a batch of workers within {loader.timeout} s; raise timeout") from None
             if not all(w.is_alive() for w in workers):
-                raise RuntimeError("a worker of a DataLoader has ended without a result") from None
+                raise RuntimeError(
+                    "expected a batch of each worker of a DataLoader, a worker has ended without a result; use"
+                    " num_workers=0 to see its error"
+                ) from None
             continue
         if kind == _ERROR:
             raise RuntimeError(f"a worker of a DataLoader failed:\n{value}")

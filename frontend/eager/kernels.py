@@ -58,8 +58,8 @@ def desc_of(shape: tuple[int, ...], dtype: np.dtype) -> TensorDesc:
 
 @dataclass(frozen=True)
 class Ranks:
-    """The ranks on which a call on global tensors runs; `layouts` are those of its operands, None for a tensor that
-    is whole on every rank.
+    """The ranks on which a call on global tensors runs; `layouts` has the layouts of its operands, None for a tensor
+    that is whole on every rank.
     """
 
     placement: Placement
@@ -148,7 +148,7 @@ class DynamicSizeKernels:
 
 
 def _with_dynamic_sizes(operand: Any) -> Any:
-    """The type of an operand with dynamic sizes, but for those of 0 and 1."""
+    """The type of an operand with dynamic sizes, except sizes of 0 and 1."""
     if isinstance(operand, TensorDesc):
         return TensorDesc(tuple(size if size in (0, 1) else None for size in operand.static_shape), operand.dtype)
     return tuple(map(_with_dynamic_sizes, operand)) if isinstance(operand, tuple) else operand

@@ -1,4 +1,4 @@
-"""Hooks on the tensors that calls keep for their gradients: `flow.autograd.graph.saved_tensors_hooks`.
+"""Hooks on residuals, the tensors that calls save for gradients: `flow.autograd.graph.saved_tensors_hooks`.
 
 A call that is recorded within the context keeps what the first function makes of each tensor that its gradient reads,
 in place of the tensor; the second function gives the tensor back when the gradient is computed. Functions may so keep
@@ -130,7 +130,7 @@ def resolved(slot: Any) -> Any:
 
 
 class _PackedNode(Node):
-    """A recorded call that keeps no elements of operands and results but those that hooks keep.
+    """A recorded call that keeps no elements of operands and results except elements that hooks keep.
 
     `packed` has what hooks made of operands and then results, by number.
     """

@@ -2,8 +2,9 @@
 
 A `Variable` is a computed value. If the value depends on a leaf, the variable refers to the `Node` of its producer: a
 call of an operator with its operands and results. `backward` collects the nodes behind a result and passes these to
-`dialect.reverse`, which runs the gradient slots of the operators, so eager gradients are those of a compiled program.
-Memory that is updated in place counts its versions; a gradient that needs an older version is an error.
+`dialect.reverse`, which runs the gradient slots of the operators, so eager gradients equal the gradients of a
+compiled program. Memory that is updated in place counts its versions; a gradient that needs an older version is an
+error.
 """
 
 from __future__ import annotations
@@ -171,7 +172,7 @@ class Variable(Value):
     """A computed value; `handle` is its array.
 
     Attributes:
-        hooks: hooks on the gradient of a computed value; those of a leaf are in the leaf.
+        hooks: hooks on the gradient of a computed value; a leaf has its hooks itself.
         node: the call that produced the value, if the value depends on a leaf.
         leaf: the tensor that accumulates the gradient, if the variable is a leaf.
         memory: the version counter of its array, once the array was updated or is needed for a gradient.
@@ -399,7 +400,7 @@ def _copied_if_shared(builder: Builder, grad: Value, used_arrays: set[int]) -> V
 
 
 def leaves_of(nodes: Sequence[Node], roots: Sequence[Variable], by: Container[Leaf] | None = None) -> list[Variable]:
-    """The variables behind `nodes`, and among `roots`, that are leaves; only those of `by`, if given."""
+    """The variables behind `nodes`, and among `roots`, that are leaves; only leaves of `by`, if given."""
     leaves = {id(v): v for node in nodes for v in node.sources() if v.leaf is not None}
     leaves |= {id(v): v for v in roots if v.leaf is not None}
     return [v for v in leaves.values() if by is None or v.leaf in by]

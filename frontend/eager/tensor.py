@@ -269,7 +269,7 @@ class EagerTensor(Tensor):
 
     @data.setter
     def data(self, value: EagerTensor) -> None:
-        """Replaces the values by those of another tensor, in the memory of the other tensor; a leaf stays a leaf.
+        """Replaces the values by the values of another tensor, in its memory; a leaf stays a leaf.
 
         Views stay in the previous memory.
         """
@@ -323,8 +323,8 @@ class EagerTensor(Tensor):
         self.handle.leaf = self.handle.leaf or Leaf()
 
     def numpy(self) -> np.ndarray:  # type: ignore[override]
-        """The values as an array of NumPy, which shares the memory of a tensor on the host; a view's array shares
-        that of its root.
+        """The values as an array of NumPy, which shares the memory of a tensor on the host; a view's array shares the
+        memory of its root.
 
         No gradient flows through the array.
         """

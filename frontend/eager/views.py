@@ -154,7 +154,7 @@ class ViewMeta:
 
 
 def uninitialized(shape: Sequence[int], dtype: DType) -> np.ndarray:
-    """An array whose elements have the size of those of a type."""
+    """An array whose elements have the size of the elements of a type."""
     return np.empty(shape, dtype.numpy)
 
 

@@ -29,7 +29,7 @@ def einsum(equation: str, *operands: Any) -> Tensor:
 
     A letter that the result lacks is summed over. A letter twice in one operand selects the diagonal. "..." stands
     for all further dimensions, which broadcast. Without "->" the result has the letters that occur once, in
-    alphabetical order, after those of "...". Operands may be given as one list.
+    alphabetical order, after the dimensions of "...". Operands may be given as one list.
 
     Raises:
         OneFlowError: the equation does not fit the operands.
@@ -56,7 +56,7 @@ def einsum(equation: str, *operands: Any) -> Tensor:
 
 def tensordot(a: Any, b: Any, dims: Any = 2) -> Tensor:
     """The sum of products over dimensions of `a` and `b`: the last of `a` with the first of `b` where `dims` is a
-    number, else those of a pair of lists, one with one. A dimension of size 1 is repeated.
+    number, else the dimensions of a pair of lists, one with one. A dimension of size 1 is repeated.
 
     Raises:
         OneFlowError: the dimensions do not exist, or their sizes differ.

@@ -126,7 +126,7 @@ def poisson_nll_loss(
 ) -> Tensor:
     """Minus the log-probability of `target` in a Poisson distribution of the expectation exp(input), or `input`.
 
-    Without what depends on `target` alone, but for Stirling's formula for that in `full`.
+    Terms of `target` alone are left out; with `full`, Stirling's formula approximates these terms.
     """
     x, y = as_common(input, target)
     loss = e.sub(e.exp(x), e.mul(y, x)) if log_input else e.sub(x, e.mul(y, e.log(e.add(x, eps))))

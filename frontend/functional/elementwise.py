@@ -133,7 +133,7 @@ bitwise_xor = binary("bitwise_xor", "broadcast_bitwise_xor", BITS, "", "", "broa
 def add(input: Any, other: Any, *, alpha: float = 1) -> Tensor:
     """x + alpha * y.
 
-    Operands broadcast, converted to their common element type, which is that of the result.
+    Operands broadcast, converted to their common element type, which is also the type of the result.
     """
     return _add(input, other if alpha == 1 else _scaled(input, other, alpha))
 
@@ -141,7 +141,7 @@ def add(input: Any, other: Any, *, alpha: float = 1) -> Tensor:
 def sub(input: Any, other: Any, *, alpha: float = 1) -> Tensor:
     """x - alpha * y.
 
-    Operands broadcast, converted to their common element type, which is that of the result.
+    Operands broadcast, converted to their common element type, which is also the type of the result.
     """
     other = other if alpha == 1 else _scaled(input, other, alpha)
     plain = is_number(other) and not isinstance(as_number(other), bool)
@@ -174,7 +174,8 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Tensor:
 
 
 def pow(input: Any, other: Any) -> Tensor:
-    """x to the power y, operands broadcast, converted to their common element type, which is that of the result.
+    """x to the power y, operands broadcast, converted to their common element type, which is also the type of the
+    result.
 
     Raises:
         OneFlowError: integers to a negative integer, whose result would be none.
@@ -317,7 +318,7 @@ def clamp(x: Any, min: Any = None, max: Any = None) -> Tensor:
     NaN stays; a bound that is NaN makes all elements NaN. The result has the common element type of x and the bounds.
     """
     if min is None and max is None:
-        raise fail("expected min, max or both for clamp")
+        raise fail("expected min, max or both for clamp, got neither")
     x = as_tensor(x)
     bounds = {k: as_number(v) for k, v in (("min", min), ("max", max)) if v is not None and is_number(v)}
     if len(bounds) < (min is not None) + (max is not None) or any(math.isnan(v) for v in bounds.values()):

@@ -24,7 +24,7 @@ def index_parts(x: Tensor, key: Any) -> list[Any]:
     parts = [_normalized(p) for p in (key if isinstance(key, tuple) else (key,))]
     dots = [i for i, p in enumerate(parts) if p is Ellipsis]
     if len(dots) > 1:
-        raise fail("expected at most one Ellipsis in an index")
+        raise fail(f"expected at most one Ellipsis in an index, got {len(dots)}")
     missing = x.rank - sum(map(_dim_count, parts))
     if missing < 0:
         raise fail(f"expected at most {x.rank} indices for {x.desc}, got {x.rank - missing}")
@@ -65,12 +65,13 @@ def is_array_mask(part: Any) -> bool:
 
 
 def is_tensor_mask(part: Any) -> bool:
-    """Whether a part is a mask whose values are those of a tensor."""
+    """Whether a part is a mask with the values of a tensor."""
     return isinstance(part, Tensor) and part.dtype == dtypes.bool_
 
 
 def check_mask(x: Tensor, first: int, mask: Tensor | np.ndarray) -> None:
-    """Refuses a mask whose shape differs from that of the dimensions of `x` from `first` on, which it indexes.
+    """Refuses a mask whose shape differs from the shape of the dimensions of `x` that the mask indexes, from `first`
+    on.
 
     Dynamic sizes of a tensor are left to the run. A mask with known values needs known sizes.
     """

@@ -92,7 +92,7 @@ def _without_masks(x: Tensor, parts: list[Any]) -> tuple[Tensor, list[Any]]:
 
 
 def _flat(x: Tensor, axis: int, mask: np.ndarray) -> Tensor:
-    """`x` with one dimension in place of those that a mask is for."""
+    """`x` with one dimension in place of the dimensions that a mask indexes."""
     sizes = x.sizes()
     check_mask(x, axis, mask)
     return x if mask.ndim == 1 else sh.reshape(x, [*sizes[:axis], mask.size, *sizes[axis + mask.ndim :]])
@@ -139,7 +139,7 @@ def _single(x: Tensor, axis: int, index: int) -> tuple[Any, Any, Any]:
 
 
 def _positions(x: Tensor, axis: int, part: Any) -> Tensor:
-    """A tensor of positions along `axis`; those of arrays are counted from the front here."""
+    """A tensor of positions along `axis`; positions in arrays are counted from the front here."""
     if isinstance(part, np.ndarray) and x.shape[axis] is not None:
         return as_tensor(known_positions(x, axis, part))
     index = as_tensor(part)

@@ -181,7 +181,7 @@ def softmax_cross_entropy(labels: Any, logits: Any) -> Tensor:
 
 @accumulated
 def combined_margin_loss(x: Any, label: Any, m1: float = 1.0, m2: float = 0.0, m3: float = 0.0) -> Tensor:
-    """Cosines `(n, classes)` in which that of the class `label` is cos(m1 * angle + m2) - m3. Arxiv 1801.07698."""
+    """Cosines `(n, classes)`; the cosine of the class `label` is cos(m1 * angle + m2) - m3. Arxiv 1801.07698."""
     x, label = as_tensor(x), as_tensor(label)
     if x.rank != 2 or label.rank != 1 or not label.dtype.is_integer:
         raise fail(f"expected cosines (n, classes) and integers (n,), got {x.desc} and {label.desc}")

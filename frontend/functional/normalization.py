@@ -45,7 +45,7 @@ def _begin(x: Tensor, normalized_shape: int | Sequence[int], name: str) -> int:
     """The first normalized dimension.
 
     Raises:
-        OneFlowError: `normalized_shape` is not that of the last dimensions.
+        OneFlowError: `normalized_shape` is not the shape of the last dimensions.
     """
     shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
     begin = x.rank - len(shape)
@@ -111,9 +111,9 @@ def instance_norm(
 ) -> Tensor:
     """(x - mean) / sqrt(variance + eps) * weight + bias, over each channel, dimension 1, of each image of a batch.
 
-    The statistics are those of `x`, and the running statistics move by the share `momentum` towards the means over
-    the batch, in place (None without running statistics); without `use_input_stats` the statistics are the running
-    statistics. Floats.
+    The statistics are the statistics of `x`, and the running statistics move by the share `momentum` towards the
+    means over the batch, in place (None without running statistics); without `use_input_stats` the statistics are the
+    running statistics. Floats.
     """
     x = as_tensor(x)
     if not use_input_stats:
@@ -150,9 +150,9 @@ def batch_norm(
 ) -> Tensor:
     """(x - mean) / sqrt(variance + eps) * weight + bias, per channel, dimension 1.
 
-    The statistics are the running statistics, in training those of the batch. In training the running statistics
-    (None: there are none) are updated in place: (1 - momentum) * running + momentum * batch. With f16 and bf16
-    statistics and parameters may have that type or f32; computations are in f32.
+    The statistics are the running statistics, in training the statistics of the batch. In training the running
+    statistics (None: there are none) are updated in place: (1 - momentum) * running + momentum * batch. With f16 and
+    bf16 statistics and parameters may have that type or f32; computations are in f32.
     """
     x = as_tensor(x)
     channels, dtype = _channels(x, "batch_norm"), x.dtype.accumulator

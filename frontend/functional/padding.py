@@ -75,7 +75,7 @@ def _fill(x: Tensor, value: float) -> dict[str, float]:
 
 
 def _mirrored(x: Tensor, amounts: Sequence[int], mode: str) -> Tensor:
-    """Borders of up to two dimensions at once; those of volumes are made of two, since their order is the same."""
+    """Pads up to two dimensions at once. Borders of a volume are padded in two steps, with the same result."""
     if len(amounts) < 6:
         return dispatch(f"{_MIRRORS[mode]}{len(amounts) // 2}d", x, padding=list(amounts))
     n, c, depth, *plane = x.sizes()

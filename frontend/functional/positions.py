@@ -48,7 +48,7 @@ def slice_update(input: Any, update: Any, slice_tup_list: Sequence[Sequence[Any]
 
 
 def broadcast_like(x: Any, like_tensor: Any, broadcast_axes: Sequence[int] | None = None) -> Tensor:
-    """`x` repeated to the shape of another tensor; its dimensions are those without `broadcast_axes`."""
+    """`x` repeated to the shape of another tensor, along `broadcast_axes`, which `x` does not have."""
     x, like = as_tensor(x), as_tensor(like_tensor)
     axes = range(like.rank - x.rank) if broadcast_axes is None or not len(broadcast_axes) else broadcast_axes
     return dispatch("broadcast_like", x, like, broadcast_axes=list(axes))

@@ -78,5 +78,6 @@ def _quantizer(name: str, doc: str) -> Callable[..., Tensor]:
 
 quantization = _quantizer("quantization", "A tensor as whole numbers of a few bits, in its own element type.")
 fake_quantization = _quantizer(
-    "fake_quantization", "A tensor after quantization and dequantization. The gradient is that of the identity."
+    "fake_quantization",
+    "A tensor after quantization and dequantization. The gradient is the gradient of the identity.",
 )

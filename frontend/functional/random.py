@@ -115,7 +115,7 @@ def normal(mean: Any, std: Any, *size: Any, dtype: DType | None = None, generato
     if is_number(std) and std < 0:
         raise fail(f"expected a deviation of at least 0 for normal, got {std}")
     if is_number(mean) and is_number(std) and not size:
-        raise fail("expected a size for normal of two numbers, such as flow.normal(0.0, 1.0, (2, 3))")
+        raise fail("expected a size for normal of two numbers, got none; write flow.normal(0.0, 1.0, (2, 3))")
     if not size:
         tensors = [x for x in (mean, std) if not is_number(x)]
         size = (add(*map(zeros_like, (tensors * 2)[:2])).sizes(),)
@@ -156,9 +156,16 @@ def multinomial(
     draw = _on_host("multinomial without replacement", generator)
     weights = x.array.astype(np.float64)
     if not np.isfinite(weights).all() or (weights < 0).any() or (weights.sum(-1) <= 0).any():
-        raise fail("expected finite weights of at least 0 for multinomial, of which some are not 0 in each row")
+        raise fail(
+            "expected finite weights of at least 0 for multinomial, of which some are not 0 in each row, got"
+            f" {np.array2string(weights, threshold=8)}"
+        )
     if (np.count_nonzero(weights, -1) < num_samples).any():
-        raise fail(f"expected {num_samples} weights other than 0 in each row to draw as many without replacement")
+        fewest = np.count_nonzero(weights, -1).min()
+        raise fail(
+            f"expected {num_samples} weights other than 0 in each row to draw as many without replacement, got"
+            f" {fewest} in a row; pass replacement=True"
+        )
     with np.errstate(divide="ignore"):
         logs = np.log(weights)
     drawn = np.argsort(-(logs + draw.gumbel(size=logs.shape)), -1)[..., :num_samples]
@@ -239,7 +246,7 @@ dropout3d = _channel_dropout(3, (2, 3, 4, 5), True)
 def gumbel_softmax(logits: Any, tau: float = 1, hard: bool = False, dim: int = -1) -> Tensor:
     """`softmax` of (logits + Gumbel noise) / tau along `dim`: nearly one-hot samples, to which gradients flow.
 
-    With `hard` samples are one-hot, and gradients those of the samples that are not.
+    With `hard` samples are one-hot, and gradients are the gradients of the samples before rounding.
     """
     x = as_tensor(logits)
     if tau <= 0:

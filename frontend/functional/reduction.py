@@ -85,7 +85,7 @@ amin = _extreme("reduce_min", "reduce_all", "amin", "The smallest element along 
 def max(x: Any, dim: Any = None, keepdim: bool = False) -> Any:
     """The largest element; with a dimension, `(values, indices)` along it; with a tensor, `maximum` of both.
 
-    Along a dimension the gradient is that of the element at `indices`; otherwise equal elements share the gradient.
+    Along a dimension the element at `indices` receives the gradient; otherwise equal elements share the gradient.
     """
     return _extreme_of("max", x, dim, keepdim, amax, argmax, e.maximum)
 
@@ -93,7 +93,7 @@ def max(x: Any, dim: Any = None, keepdim: bool = False) -> Any:
 def min(x: Any, dim: Any = None, keepdim: bool = False) -> Any:
     """The smallest element; with a dimension, `(values, indices)` along it; with a tensor, `minimum` of both.
 
-    Along a dimension the gradient is that of the element at `indices`; otherwise equal elements share the gradient.
+    Along a dimension the element at `indices` receives the gradient; otherwise equal elements share the gradient.
     """
     return _extreme_of("min", x, dim, keepdim, amin, argmin, e.minimum)
 
@@ -210,8 +210,8 @@ def std(
 
 
 def _variance(x: Tensor, name: str, dim: Dims, dropped: int, keepdim: bool) -> Tensor:
-    """The variance in f64, in which the squares of f32 are in range: the deviation is in range where that of x is.
-    That of complex numbers is the sum of those of the parts.
+    """The variance in f64: squares of f32 are in the range of f64, so that the deviation of f32 is found. The
+    variance of complex numbers is the sum of the variances of the parts.
     """
     if x.dtype.is_complex:
         parts = (dispatch(part, x) for part in ("real", "imag"))
@@ -236,7 +236,7 @@ def norm(x: Any, p: float | str | None = 2.0, dim: Dims = None, keepdim: bool = 
     """The p-norm along `dim`, sum(|x|^p)^(1/p); floats or complex numbers.
 
     `p` is a number, "fro" or None (which are 2), infinity (the largest absolute value), minus infinity (the smallest)
-    or 0 (how many are not 0). The gradient at 0 is 0; equal elements share that of the largest.
+    or 0 (how many are not 0). The gradient at 0 is 0; equal elements share the gradient of the largest.
     """
     x = as_tensor(x)
     x = e.abs(x) if x.dtype.is_complex else x
@@ -292,7 +292,7 @@ def _running(op: str, doc: str) -> Callable[..., Tensor]:
     return describe(
         function,
         op,
-        f"{doc} Integer and bool tensors give int64; `dtype` converts before, and is that of the result.",
+        f"{doc} Integer and bool tensors give int64; `dtype` converts before, and is the type of the result.",
     )
 
 

@@ -32,7 +32,7 @@ SAME, FLOAT, NUMBER, COMPARE, LOGIC, BITS = "same", "float", "number", "compare"
 _DTYPE_TEXT = {
     SAME: "The result has the element type of `x`.",
     FLOAT: "Integers and bools are converted to float32; other types are kept.",
-    NUMBER: "Operands are converted to their common element type, which is that of the result.",
+    NUMBER: "Operands are converted to their common element type, which is also the type of the result.",
     COMPARE: "Operands are converted to their common element type; the result is bool.",
     LOGIC: "Any element type, zero being false; the result is bool.",
     BITS: "Integers or bools, converted to their common element type.",
@@ -192,7 +192,9 @@ class BinaryRule:
         if self.kind == BITS and dtype.is_inexact:
             raise fail(f"expected integers or bools for {self.op}, got {dtype.mlir}; convert with x.to(flow.int64)")
         if self.kind == NUMBER and dtype.kind == "bool" and not self.bools:
-            raise fail(f"{self.op} of bools; convert with x.to(flow.int64), or write flow.logical_xor")
+            raise fail(
+                f"expected numbers for {self.op}, got bools; convert with x.to(flow.int64), or write flow.logical_xor"
+            )
         return dtype
 
 
@@ -230,10 +232,10 @@ def _fitting(number: Any, dtype: DType) -> Tensor:
 
 
 def check_parameters(name: str, common: Tensor, input: Any, weight: Any, bias: Any) -> None:
-    """Refuses a bias of another type than `common`, that of the input and the weight together, outside of autocast.
+    """Refuses a bias of another type than `common`, the type of the input and the weight, outside of autocast.
 
     Raises:
-        OneFlowError: the types differ; the message has those of all tensors.
+        OneFlowError: the types differ; the message has the types of all tensors.
     """
     types = {"input": as_tensor(input).dtype, "weight": as_tensor(weight).dtype, "bias": as_tensor(bias).dtype}
     if SCOPE.get().autocast is None and types["bias"] != common.dtype:

@@ -38,7 +38,7 @@ def _scaled_mm(
     out_dtype: DType | None = None,
     use_fast_accum: bool = False,
 ) -> Tensor:
-    """input @ mat2 * scale_a * scale_b + bias of matrices of 8 bits, in `out_dtype`, by default that of `input`.
+    """input @ mat2 * scale_a * scale_b + bias of matrices of 8 bits, in `out_dtype`, by default the type of `input`.
 
     The scales are float32: one number each, or `scale_a` (rows, 1) and `scale_b` (1, columns). A result of 8 bits is
     multiplied by `scale_result`. Sums are float32; `use_fast_accum` would allow fewer bits.
@@ -77,7 +77,10 @@ def scaled_mm(
     if first is not second or first not in (ScalingType.TensorWise, ScalingType.RowWise):
         raise fail(f"expected ScalingType.TensorWise twice or ScalingType.RowWise twice, got {first} and {second}")
     if swizzle_a or swizzle_b or contraction_dim:
-        raise fail("expected no swizzle_a, swizzle_b and contraction_dim for scales of tensors or rows")
+        raise fail(
+            "expected no swizzle_a, swizzle_b and contraction_dim for scales of tensors or rows, got"
+            f" {swizzle_a}, {swizzle_b} and {contraction_dim}"
+        )
     (left,), (right,) = map(_as_list, (scale_a, scale_b))
     return _scaled_mm(mat_a, mat_b, left, right, bias, None, output_dtype, use_fast_accum)
 

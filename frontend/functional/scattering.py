@@ -109,7 +109,7 @@ def index_add(input: Any, dim: int, index: Any, source: Any, alpha: float = 1) -
 
 
 def diag(x: Any, diagonal: int = 0) -> Tensor:
-    """The matrix with the vector `x` on a diagonal, above the main one for a positive number; or that of a matrix."""
+    """The matrix with the vector `x` on a diagonal, or a diagonal of the matrix `x`; 1 is above the main diagonal."""
     return dispatch("diag", x, diagonal=diagonal)
 
 
@@ -126,7 +126,7 @@ def diagonal(x: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
 def as_strided(x: Any, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = 0) -> Tensor:
     """A view of the memory that `x` shares: the elements from `storage_offset` on, with strides, in the shape `size`.
 
-    If `x` is a view itself, the memory is that of the root of the view, as in OneFlow and PyTorch;
+    If `x` is a view itself, the memory is the memory of the root of the view, as in OneFlow and PyTorch;
     `storage_offset` None begins at the first element of `x`. An argument of a compiled function has its own memory.
     """
     x = as_tensor(x)

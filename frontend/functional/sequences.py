@@ -69,7 +69,7 @@ def ctc_greedy_decoder(log_probs: Any, input_lengths: Any, merge_repeated: bool 
 
 
 def nms(boxes: Any, scores: Any, iou_threshold: float) -> Tensor:
-    """The positions (int32) of the boxes that are kept: those that overlap no better one by more than the threshold.
+    """The positions (int32) of the boxes that are kept: boxes that overlap no better box by more than the threshold.
 
     Boxes are left, top, right and bottom. The best boxes come first.
 

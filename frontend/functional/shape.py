@@ -80,8 +80,8 @@ def reshape(x: Any, shape: Sequence[Dim | Size]) -> Tensor:
 
 
 def _plain(x: Tensor, sizes: Sequence[Any]) -> list[Any] | None:
-    """None in place of a size that is known at run time only, where the size can only be that of `x`; else an empty
-    list.
+    """None in place of a size that is known at run time only, where the size can only be the size of `x`; else an
+    empty list.
     """
     own = [d for d in sizes if isinstance(d, Size)]
     if len(own) != 1 or x.shape.count(None) != 1 or not own[0].is_of(x, x.shape.index(None)):
@@ -188,7 +188,7 @@ def unsqueeze(x: Any, dim: int) -> Tensor:
 
 
 def squeeze(x: Any, dim: int | Sequence[int] | None = None) -> Tensor:
-    """`x` without its dimensions of size 1, or those of `dim` that have size 1."""
+    """`x` without its dimensions of size 1, or without the dimensions `dim` that have size 1."""
     x = as_tensor(x)
     dims = range(x.rank) if dim is None else as_list(dim)
     axes = [d for d in (axis(x, d, scalar=True) for d in dims) if x.rank and x.shape[d] == 1]
@@ -356,7 +356,7 @@ def flip(x: Any, dims: int | Sequence[int]) -> Tensor:
 
 
 def roll(x: Any, shifts: int | Sequence[int], dims: int | Sequence[int] | None = None) -> Tensor:
-    """`x` with its elements moved by `shifts` along `dims`, those at the end going to the front; None: flattened."""
+    """`x` with its elements moved by `shifts` along `dims`; elements at the end go to the front; None: flattened."""
     x = as_tensor(x)
     if dims is None:
         return reshape_as(roll(reshape(x, (-1,)), shifts, 0), x)

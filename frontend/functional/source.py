@@ -97,7 +97,7 @@ def arange(start: Any, end: Any = None, step: Any = 1, *, dtype: DType | None = 
     if not all(is_number(v) for v in (start, end, step)):
         raise fail("expected Python numbers for arange: a length that depends on a tensor's value is not static")
     if step == 0:
-        raise fail("expected a step other than 0 for arange")
+        raise fail(f"expected a step other than 0 for arange, got arange({start}, {end}, {step})")
     values = [as_number(v) for v in (start, end, step)]
     target = dtype or (get_default_dtype() if any(isinstance(v, float) for v in values) else dtypes.int64)
     kind, convert = ("float", float) if target.is_float else ("integer", int)

@@ -35,7 +35,9 @@ def _with_rank(rank: int, new_axes: dict[int, tuple[int, ...]]) -> Callable[...,
         )
 
     return describe(
-        function, f"atleast_{rank}d", f"Tensors with dimensions of size 1 added to those of less than {rank}."
+        function,
+        f"atleast_{rank}d",
+        f"Tensors, with dimensions of size 1 added to tensors of less than {rank} dimensions.",
     )
 
 

@@ -84,5 +84,5 @@ def roc_auc_score(label: Any, pred: Any) -> Tensor:
     """
     labels: Any = as_tensor(label)
     if current_builder().eager and len({bool(value) for value in labels.array.reshape(-1)}) < 2:
-        raise fail("expected labels of both classes for roc_auc_score")
+        raise fail(f"expected labels of both classes for roc_auc_score, got {labels.desc} of one class")
     return dispatch("roc_auc_score", labels, to_float(pred))

@@ -1,4 +1,4 @@
-"""Functions whose result may overwrite their first argument: those with a parameter `inplace`."""
+"""Functions whose result may overwrite their first argument: functions with a parameter `inplace`."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def _made_like(function: Callable[..., Tensor], doc: str) -> Callable[..., Tenso
             where = {"device": self.device, **where}
         return function(*args, dtype=dtype or self.dtype, **where)
 
-    method.__doc__ = f"{doc} The element type and the device are those of the tensor by default."
+    method.__doc__ = f"{doc} By default, the result has the type and device of the tensor."
     return method
 
 
@@ -50,8 +50,8 @@ def stride(self: Tensor, dim: int | None = None) -> Any:
 
 
 def _strides(x: Tensor) -> tuple[Any, ...]:
-    """The strides. Along a dimension of size 1, for which NumPy has the stride 0, the stride is that of PyTorch: over
-    the dimension that follows.
+    """The strides. Along a dimension of size 1, for which NumPy has the stride 0, the stride is PyTorch's stride:
+    over the dimension that follows.
     """
     sizes = x.sizes()
     if isinstance(x, EagerTensor) and x.view_meta is not None:

@@ -46,7 +46,7 @@ def backward(
 
 
 def _scaled(roots: Sequence[Tensor], weights: Sequence[Any]) -> Sequence[Any]:
-    """Weights, with the factor of the loss that is in force in place of those that are missing."""
+    """Weights; a missing weight is the factor of the loss that is in force."""
     scale = SCOPE.get().loss_scale
     if scale is None:
         return weights

@@ -161,14 +161,16 @@ def _is_positions(part: Any) -> bool:
 def _bounds(part: slice) -> slice:
     """The slice, checked to have integer bounds."""
     if slice_bounds(part, sizes=False)[2] == 0:
-        raise fail("expected a step other than 0 in a slice")
+        raise fail(f"expected a step other than 0 in a slice, got {part}")
     return part
 
 
 def _dynamic_range(x: Tensor, axis: int, part: slice) -> tuple[int, int, int]:
     """The range of a slice of a dimension whose size is dynamic."""
     if part.step is not None and part.step < 0:
-        raise fail(f"expected a step of at least 1 in dimension {axis} of {x.desc}, whose size is not known")
+        raise fail(
+            f"expected a step of at least 1 in dimension {axis} of {x.desc}, whose size is not known, got {part.step}"
+        )
     return part.start or 0, END if part.stop is None else part.stop, part.step or 1
 
 

@@ -168,7 +168,7 @@ def _converted(x: Tensor, value: Any) -> Tensor:
 
 
 def _prepared_index(x: EagerTensor, key: Any, value: Tensor) -> Any:
-    """An index with tensors as arrays, except those that can stay on the device.
+    """An index with tensors as arrays, except tensors that can stay on the device.
 
     On a device integers become positions: a kernel for positions serves every integer, one for slices does not.
     """

@@ -102,7 +102,7 @@ def typed_tensors(place: str) -> dict[str, Any]:
 
 
 def set_default_tensor_type(t: Any) -> None:
-    """Sets the default type of floats to that of a class such as `flow.DoubleTensor`, or of its name.
+    """Sets the default type of floats to the type of a class such as `flow.DoubleTensor`, or of its name.
 
     Raises:
         TypeError: the class is no class of floats on the host.

@@ -1,1 +1,1 @@
-"""Modules: layers with parameters, containers, losses, initialisation, and whole training steps (`Graph`)."""
+"""Modules: layers with parameters, containers, losses, initialization, and whole training steps (`Graph`)."""

@@ -87,7 +87,7 @@ def _mask(query: Any, key: Any, mask: Any, causal: bool) -> Any:
 
 
 def _weights(query: Any, key: Any, added: Any) -> Any:
-    """The weights of attention; those of a query that sees no key are 0, as in the operator."""
+    """The weights of attention; the weights of a query that sees no key are 0, as in the operator."""
     scores = F.matmul(F.mul(query, 1 / math.sqrt(query.shape[-1])), F.transpose(key, -2, -1))
     if added is None:
         return F.softmax(scores, -1)

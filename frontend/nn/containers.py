@@ -1,4 +1,4 @@
-"""Modules that hold others: and those that hold parameters, as lists and dicts."""
+"""Modules that hold modules or parameters, as lists and dicts."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ class Graph(Stateful):
 
     @property
     def name(self) -> str:
-        """The name of the graph: that of its class, and a number."""
+        """The name of the graph: the name of its class, and a number."""
         return self._name
 
     def build(self, *args: Any, **kwargs: Any) -> Any:

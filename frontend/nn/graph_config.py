@@ -18,7 +18,7 @@ HINTS = """
 
 
 class GraphConfig:
-    """The options of a graph. `hints` keeps those that are hints to OneFlow's compiler, by name."""
+    """The options of a graph. `hints` keeps the options that are hints to OneFlow's compiler, by name."""
 
     def __init__(self) -> None:
         self.amp_dtype: DType | None = None

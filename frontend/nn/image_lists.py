@@ -49,7 +49,7 @@ class Bound:
         self._seen = [STEP, STEP]
 
     def of(self, files: Any, sizes: Callable[[np.ndarray], Any], what: str) -> list[int]:
-        """The most rows and columns of the images in `files`; `sizes(array)` are those of its images.
+        """The most rows and columns of the images in `files`; `sizes(array)` are the sizes of its images.
 
         Raises:
             OneFlowError: no sizes are stated, and the files are not known while a function is traced.
@@ -100,7 +100,7 @@ def _sizes(files: np.ndarray) -> list[tuple[int, int]]:
 
 
 class ImageResize(Module):
-    """Images in other sizes: `(images, scale, size)`, scale and size being those of the widths and heights.
+    """Images in other sizes: `(images, scale, size)`; `scale` and `size` have a width and a height.
 
     The images are an `ImageList`, or a tensor of images of one size. `target_size` is (width, height), and the size
     is None then. With `keep_aspect_ratio` it is the size of the side `resize_side`, the other side following with at

@@ -416,8 +416,8 @@ class FusedBatchNorm3d(_FusedBatchNorm, BatchNorm3d):
 class SyncBatchNorm(_BatchNorm):
     """Batch norm over the batches of all ranks, of tensors of any number of dimensions.
 
-    Statistics of a global tensor are those of all its ranks, as with every batch norm. A tensor of each of several
-    processes is refused in training mode.
+    Statistics of a global tensor are statistics of all its ranks, as with every batch norm. A tensor of each of
+    several processes is refused in training mode.
     """
 
     ranks = (2, 3, 4, 5)
@@ -430,7 +430,7 @@ class SyncBatchNorm(_BatchNorm):
         """
         local = current_builder().eager and not as_tensor(x).is_global
         if self.training and local and env.get_world_size() > 1:
-            raise fail("SyncBatchNorm: expected a global tensor, whose statistics are those of all ranks; pass "
+            raise fail("SyncBatchNorm: expected a global tensor, whose statistics are statistics of all ranks; pass "
                        "x.to_global(placement, flow.sbp.split(0))")  # fmt: skip
         return super().forward(x)
 
@@ -451,8 +451,8 @@ class SyncBatchNorm(_BatchNorm):
 class FusedMLP(Module):
     """Linear maps with relu between them: `weight_0`, `bias_0`, and so on. A compiled function fuses the layers.
 
-    `hidden_dropout_rate` has a probability for each hidden layer, `out_dropout_rate` is that of the result. Without
-    `skip_final_activation` the last map ends with a relu too.
+    `hidden_dropout_rate` has a probability for each hidden layer, `out_dropout_rate` is the probability for the
+    result. Without `skip_final_activation` the last map ends with a relu too.
     """
 
     def __init__(

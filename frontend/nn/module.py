@@ -61,17 +61,17 @@ def with_device(init: Callable[..., None]) -> Callable[..., None]:
         return init
 
     @functools.wraps(init)
-    def made(self: Module, *args: Any, device: Any = None, **kwargs: Any) -> None:
+    def init_on_device(self: Module, *args: Any, device: Any = None, **kwargs: Any) -> None:
         init(self, *args, **kwargs)
         if device is not None:
             self.to(device)
 
-    made.__signature__ = plain.replace(parameters=[*plain.parameters.values(), _DEVICE])  # type: ignore[attr-defined]
-    return made
+    init_on_device.__signature__ = plain.replace(parameters=[*plain.parameters.values(), _DEVICE])  # type: ignore[attr-defined]
+    return init_on_device
 
 
 class SignatureOf:
-    """The signature of instances, which is that of their method `name`; a class has that of its `__init__`."""
+    """The signature of the method `name` for instances, the signature of `__init__` for the class."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -177,9 +177,9 @@ class Module(Stateful):
         parameters, buffers, modules = self._tables()
         Hooks.invalidate_guards()
         if isinstance(value, Parameter):
-            self._place(parameters, name, value)
+            self._set_in_table(parameters, name, value)
         elif isinstance(value, Module):
-            self._place(modules, name, value)
+            self._set_in_table(modules, name, value)
         elif name in buffers and (value is None or isinstance(value, EagerTensor)):
             buffers[name] = value
         elif name in parameters and value is None:
@@ -189,7 +189,7 @@ class Module(Stateful):
                 table.pop(name, None)
             object.__setattr__(self, name, value)
 
-    def _place(self, table: dict[str, Any], name: str, value: Any) -> None:
+    def _set_in_table(self, table: dict[str, Any], name: str, value: Any) -> None:
         for other in (*self._tables(), self.__dict__):
             if other is not table:
                 other.pop(name, None)
@@ -220,16 +220,16 @@ class Module(Stateful):
 
     def register_parameter(self, name: str, parameter: Parameter | None) -> None:
         """Adds a parameter; None declares a parameter that is absent."""
-        self._place(self._tables()[0], name, parameter)
+        self._set_in_table(self._tables()[0], name, parameter)
 
     def register_buffer(self, name: str, tensor: Any, persistent: bool = True) -> None:
         """Adds a tensor that is part of the state but is not learned; a `persistent` buffer is in `state_dict`."""
-        self._place(self._tables()[1], name, tensor)
+        self._set_in_table(self._tables()[1], name, tensor)
         (self._transient.discard if persistent else self._transient.add)(name)
 
     def add_module(self, name: str, module: Module | None) -> None:
         """Adds a module under a name."""
-        self._place(self._tables()[2], name, module)
+        self._set_in_table(self._tables()[2], name, module)
 
     def named_modules(self, prefix: str = "") -> Iterator[tuple[str, Module]]:
         """The module and all its descendants, each once, with their dotted names."""

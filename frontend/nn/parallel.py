@@ -17,11 +17,11 @@ class DistributedDataParallel(Module):
 
     All ranks pass the same whole batch; targets of the loss should be split like the batch (`to_global`). Results and
     their gradients stay split along the batch, so that gradients of parameters are sums over ranks and no activations
-    move. Losses and gradients are those of the whole batch: the compiled program sums over ranks. The module is
-    called within functions of `flow.compile` or `nn.Graph`.
+    move. Losses and gradients belong to the whole batch: the compiled program sums over ranks. The module is called
+    within functions of `flow.compile` or `nn.Graph`.
 
     Args:
-        module: the module; its parameters become global tensors, those of rank 0.
+        module: the module; its parameters become global tensors with the values of rank 0.
         placement: the ranks, along one axis; None for all of the job.
     """
 
@@ -33,7 +33,7 @@ class DistributedDataParallel(Module):
         self.module = module.to_global(self.placement, B)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """The computation of the module, on pieces of the tensors among its arguments."""
+        """The computation of the module, on shards of the tensors among its arguments."""
         tensors = [x for x in (*args, *kwargs.values()) if isinstance(x, Tensor) and x.rank]
         results = self.module(*map(self._split, args), **{k: self._split(v) for k, v in kwargs.items()})
         batches = {x.shape[0] for x in tensors}

@@ -18,7 +18,7 @@ class _QatConvolution(Convolution):
     """A convolution whose images and weight pass through `fake_quantization`.
 
     Running averages of the range of the images, and the range of the weight (without `weight_quant_per_layer` of each
-    filter) determine the scales. Other arguments are those of the convolution and of `flow.min_max_observer`.
+    filter) determine the scales. Other arguments are as in the convolution and in `flow.min_max_observer`.
     """
 
     def __init__(

@@ -6,8 +6,8 @@
     records = reader()
     batch, _, _ = nn.image.Resize((224, 224))(image(records))
 
-A reader has a position in its data. In eager mode it is that of the module; each compiled function has one of its
-own.
+A reader has a position in its data. In eager mode, the position belongs to the module; each compiled function has one
+of its own.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class OFRecordReader(Reader):
     The names of the files are `part_name_prefix` and a number, with zeros before it up to `part_name_suffix_length`.
     After the last record comes the first again. `random_shuffle` takes records out of a buffer of
     `shuffle_buffer_size` records; `shuffle_after_epoch` changes the order of the files after each round.
-    `record_bytes` is the most bytes of a record, by default those of the longest in the files.
+    `record_bytes` is the most bytes of a record, by default the length of the longest record in the files.
     """
 
     def __init__(
@@ -211,8 +211,9 @@ class COCOReader(Reader):
 class GPTIndexedBinDataReader(Reader):
     """The next `batch_size` samples of `seq_length` tokens and a label behind them, in Megatron's files of documents.
 
-    The files are `data_file_prefix` with .idx and .bin. The documents are those of the part `split_index`, whose
-    sizes `split_sizes` are shares of all. After the epochs that `num_samples` samples need, reading is an error.
+    The files are `data_file_prefix` with .idx and .bin. The documents are the documents of the part `split_index`,
+    whose sizes `split_sizes` are shares of all. After the epochs that `num_samples` samples need, reading is an
+    error.
     """
 
     def __init__(

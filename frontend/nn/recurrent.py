@@ -1,6 +1,6 @@
 """Recurrent layers and cells: RNN, LSTM, GRU. Parameters have PyTorch's names, shapes and initial distributions. The
 input products of all steps are one product. In a compiled function the steps of a sequence are one `scan`, in eager
-mode a Python loop, as are those of packed sequences and of a batch of dynamic size.
+mode a Python loop, as are loops over packed sequences and over a batch of dynamic size.
 """
 
 from __future__ import annotations
@@ -170,8 +170,8 @@ class _Layers(_Recurrent):
     """Layers over sequences `(length, batch, features)`, in both directions with `bidirectional`.
 
     `batch_first` has the batch before the length; a sequence may have no batch. Results are the states of the last
-    layer at every step, and those of every layer and direction after the last step. In training mode `dropout` is
-    the probability with which elements between layers are dropped.
+    layer at every step, and the states of every layer and direction after the last step. In training mode `dropout`
+    is the probability with which elements between layers are dropped.
     """
 
     def __init__(

@@ -79,7 +79,7 @@ class WeightNorm(Reparametrization):
         self.dim = dim
 
     def norm(self, v: Any) -> Any:
-        """The norms, with dimensions of size 1 in place of those that are reduced."""
+        """The norms, with dimensions of size 1 in place of the reduced dimensions."""
         if self.dim is None or self.dim == -1:
             return F.norm(v)
         kept = self.dim % v.dim()

@@ -18,7 +18,7 @@ __all__ = [
 
 
 class PackedSequence(NamedTuple):
-    """The elements of sequences of falling lengths: step 0 of all, step 1 of those that have one, and so on.
+    """The elements of sequences of falling lengths: step 0 of all, step 1 of all that have a step 1, and so on.
 
     `batch_sizes` is the number of sequences at each step. `sorted_indices` is the order of the sequences in a batch
     that was not sorted by length, and `unsorted_indices` its inverse; None for a sorted batch.
@@ -65,7 +65,7 @@ def pack_padded_sequence(
     `lengths` are the lengths of the sequences, in descending order with `enforce_sorted`.
 
     Raises:
-        OneFlowError: lengths are not those of such a batch.
+        OneFlowError: the lengths are not lengths of such a batch.
     """
     x = F.transpose(as_tensor(input), 0, 1) if batch_first else as_tensor(input)
     sizes = np.asarray(lengths, np.int64)
@@ -94,7 +94,7 @@ def pad_packed_sequence(
     batch, longest = int(counts[0]), len(counts)
     steps = longest if total_length is None else total_length
     if steps < longest:
-        raise fail(f"expected total_length of at least {longest}, that of the longest sequence, got {total_length}")
+        raise fail(f"expected total_length of at least {longest}, the longest length, got {total_length}")
     order = np.arange(batch) if sequence.unsorted_indices is None else np.asarray(sequence.unsorted_indices)
     count, data = int(counts.sum()), sequence.data
     places = np.full((steps, batch), count)

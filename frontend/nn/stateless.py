@@ -131,11 +131,12 @@ class Function(Module):
         super().__init__()
         names = self.options.parameters
         if len(args) > len(names):
-            raise TypeError(f"expected at most {len(names)} arguments for {type(self).__name__}")
+            raise TypeError(f"expected at most {len(names)} arguments for {type(self).__name__}, got {len(args)}")
         options = dict(zip(names, args, strict=False))
         unknown = (kwargs.keys() - set(names)) | (kwargs.keys() & options.keys())
         if unknown:
-            raise TypeError(f"unexpected arguments {sorted(unknown)} for {type(self).__name__}")
+            known = ", ".join(names) or "none"
+            raise TypeError(f"unexpected arguments {sorted(unknown)} for {type(self).__name__}; it has {known}")
         self.chosen = dict(self.defaults) | options | kwargs
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:

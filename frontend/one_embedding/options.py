@@ -118,7 +118,10 @@ def make_cached_ssd_store_options(
         ValueError: a number is out of range, or both caches have no memory.
     """
     if cache_budget_mb <= 0 and host_cache_budget_mb <= 0:
-        raise ValueError("expected cache_budget_mb or host_cache_budget_mb above 0")
+        raise ValueError(
+            "expected cache_budget_mb or host_cache_budget_mb above 0, got"
+            f" {cache_budget_mb} and {host_cache_budget_mb}"
+        )
     budgets = (("device", cache_budget_mb), ("host", host_cache_budget_mb))
     caches = [_cache("lru", memory, cache_memory_budget_mb=budget) for memory, budget in budgets if budget > 0]
     return _store(persistent_path, capacity or 0, caches, size_factor, storage_dim, physical_block_size)

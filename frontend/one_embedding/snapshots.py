@@ -100,7 +100,7 @@ def make_persistent_table_reader(
 ) -> PersistentTableReader:
     """A reader of the snapshots in `paths`; `storage_dim` are the numbers in a row.
 
-    `physical_block_size` is that of OneFlow's files, which these are not.
+    `physical_block_size` belongs to OneFlow's files, and has no meaning here.
     """
     return PersistentTableReader(paths, snapshot_name, key_type, value_type, storage_dim)
 

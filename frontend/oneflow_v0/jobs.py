@@ -74,7 +74,7 @@ class FunctionConfig:
 
 @dataclass
 class Watched:
-    """A tensor of a job; `callback` receives its values, or those of its gradient, after each run."""
+    """A tensor of a job; `callback` receives the values of the tensor, or of its gradient, after each run."""
 
     callback: Callable[[Any], None]
     leaf: Leaf | None = None
@@ -131,7 +131,7 @@ class Job(CompiledFunction):
         return traced
 
     def optimizer(self, optimizer: Any) -> Any:
-        """The optimizer of the next `minimize` of the function: `optimizer`, or the one of an earlier trace."""
+        """The optimizer of the next `minimize` of the function: `optimizer`, or the optimizer of an earlier trace."""
         if len(self.optimizers) == self._minimized:
             self.optimizers.append(optimizer)
         self._minimized += 1

@@ -3,7 +3,7 @@
     schedule = flow.optimizer.PiecewiseConstantScheduler([100], [0.1, 0.01])
     flow.optimizer.SGD(schedule, momentum=0).minimize(loss)
 
-These optimizers are those of `flow.optim` on the variables of the job, for the mean of the loss.
+These are the optimizers of `flow.optim` on the variables of the job, for the mean of the loss.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ class UserOpConfBuilder:
         return self
 
     def Attr(self, name: str, value: Any, attr_type_name: str | None = None) -> UserOpConfBuilder:
-        """Sets an attribute; its kind is that of the operator."""
+        """Sets an attribute, of the kind that the operator declares."""
         self._attrs[name] = value
         return self
 

@@ -42,7 +42,10 @@ class SGD(Optimizer):
         """Checks the numbers of a group."""
         super().check(group)
         if group["nesterov"] and (group["momentum"] == 0 or group["dampening"] != 0):
-            raise ValueError("expected a momentum and no dampening for nesterov")
+            raise ValueError(
+                f"expected a momentum and no dampening for nesterov, got momentum={group['momentum']} and"
+                f" dampening={group['dampening']}"
+            )
 
     def initial_state(self, p: EagerTensor, group: Group) -> dict[str, np.ndarray]:
         """The momentum, None without momentum."""

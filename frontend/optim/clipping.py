@@ -38,7 +38,7 @@ def clip_grad_norm_(
         return F.zeros(())
     total = _norm([p.grad for p in chosen], float(norm_type))
     if error_if_nonfinite and not math.isfinite(total):
-        raise refuse(f"expected gradients of a finite norm, it is {float(total)}")
+        raise refuse(f"expected gradients of a finite norm, got {float(total)}")
     factor = F.clamp(F.div(max_norm, F.add(total, 1e-6)), max=1.0)
     for p in chosen:
         p.grad.mul_(F.cast(factor, p.dtype))
@@ -46,7 +46,7 @@ def clip_grad_norm_(
 
 
 def _norm(grads: list[Any], kind: float) -> Any:
-    """The norm of all elements together, where `kind` is positive and finite; else that of each gradient's norm.
+    """The norm of all elements, where `kind` is positive and finite; else the norm of the norms of the gradients.
 
     Gradients without elements add nothing.
     """

@@ -33,7 +33,7 @@ def _count(state: dict[str, Any]) -> Tensor:
 
 
 def _moments(grad: Any, group: Group, state: dict[str, Any]) -> tuple[Tensor, Tensor]:
-    """The running means of gradients and of their squares; that of an infinite gradient is NaN after another step."""
+    """The running means of gradients and squares; a mean with an infinite gradient is NaN after another step."""
     first, second = group["betas"]
     mean = state["exp_avg"] + (grad - state["exp_avg"]) * (1.0 - first)
     return mean, state["exp_avg_sq"] * second + grad * (1.0 - second) * grad

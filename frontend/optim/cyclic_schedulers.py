@@ -14,7 +14,7 @@ from oneflow.frontend.optim.schedule import LRScheduler, counted, of_groups
 
 
 class _Cycle(LRScheduler):
-    """The base: `momentum(epoch, number)` is that of group `number` after `epoch` steps, None for a constant
+    """The base: `momentum(epoch, number)` is the momentum of group `number` after `epoch` steps, None for a constant
     momentum.
     """
 

@@ -62,7 +62,7 @@ class LBFGS(Optimizer):
             "line_search_fn": line_search_fn,
         })  # fmt: skip
         if len(self.param_groups) != 1:
-            raise ValueError("expected one group of parameters for LBFGS")
+            raise ValueError(f"expected one group of parameters for LBFGS, got {len(self.param_groups)}")
         self._changes: list[tuple[np.ndarray, np.ndarray]] = []
         self._last: tuple[np.ndarray, np.ndarray] | None = None
 

@@ -214,7 +214,7 @@ class SequentialLR(LRScheduler):
         if len(milestones) != len(schedulers) - 1:
             raise ValueError(f"expected {len(schedulers) - 1} milestones between schedules, got {len(milestones)}")
         if any(s.optimizer is not optimizer for s in schedulers):
-            raise ValueError("expected schedules of the optimizer that is given")
+            raise ValueError("expected schedules of the optimizer that is given, got a schedule of another optimizer")
         self.schedulers, self.milestones = list(schedulers), list(milestones)
         rescaling = interval_rescaling
         self.rescaling = [rescaling] * len(milestones) if isinstance(rescaling, bool) else list(rescaling)
@@ -235,10 +235,10 @@ class ChainedScheduler(LRScheduler):
 
     def __init__(self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None = None) -> None:
         if not schedulers:
-            raise ValueError("expected at least one schedule")
+            raise ValueError("expected at least one schedule, got none")
         optimizer = optimizer or schedulers[0].optimizer
         if any(s.optimizer is not optimizer for s in schedulers):
-            raise ValueError("expected schedules of one optimizer")
+            raise ValueError("expected schedules of one optimizer, got schedules of several")
         self.schedulers = list(schedulers)
         restarted(optimizer)
         super().__init__(optimizer)

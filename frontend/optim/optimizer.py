@@ -78,7 +78,7 @@ class Optimizer(Stateful):
         self._needed: dict[int, tuple[tuple[bool, ...], tuple[str, ...]]] = {}
         parameters = list(params)
         if not parameters:
-            raise ValueError("expected at least one parameter")
+            raise ValueError("expected at least one parameter, got none; pass model.parameters()")
         for group in parameters if isinstance(parameters[0], dict) else [{"params": parameters}]:
             self.add_param_group(group)
 
@@ -94,13 +94,14 @@ class Optimizer(Stateful):
             if not isinstance(p, EagerTensor) or not p.is_leaf or not p.dtype.is_float:
                 raise ValueError(f"expected leaf tensors of floats to optimize, got {p!r}")
             if id(p) in known:
-                raise ValueError(f"a parameter of shape {list(p.shape)} is given twice")
+                raise ValueError(f"expected each parameter once, got a parameter of shape {list(p.shape)} twice")
             known.add(id(p))
         unknown = (
             group.keys() - self.defaults.keys() - {"params", "initial_lr"} - IMPLEMENTATION_OPTIONS - CLIPPING_OPTIONS
         )
         if unknown:
-            raise ValueError(f"{type(self).__name__} has no {', '.join(sorted(unknown))}")
+            names = ", ".join(sorted(unknown))
+            raise ValueError(f"{type(self).__name__} has no {names}; it has {', '.join(self.defaults)}")
         ignored = IMPLEMENTATION_OPTIONS - self.defaults.keys()
         settings = {name: value for name, value in group.items() if name not in ignored}
         merged = {**self.defaults, **settings, "params": params}
@@ -287,7 +288,7 @@ class Optimizer(Stateful):
 def _without_implementation_options(init: Callable[..., None]) -> Callable[..., None]:
     """A constructor of an optimizer that also takes choices between implementations, which change nothing.
 
-    A constructor with `**more` is that of a base class, whose subclasses name the choices that are settings.
+    A constructor with `**more` belongs to a base class; its subclasses name the arguments that are settings.
     """
     parameters = inspect.signature(init).parameters
     if any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values()):

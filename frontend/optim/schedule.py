@@ -34,7 +34,10 @@ class LRScheduler:
             if last_epoch < 0:
                 group.setdefault("initial_lr", group["lr"])
             elif "initial_lr" not in group:
-                raise ValueError("expected initial_lr in every group to continue after last_epoch")
+                raise ValueError(
+                    f"expected initial_lr in every group to continue after last_epoch={last_epoch}, got a group with"
+                    f" {', '.join(group)}; load the state of the optimizer first"
+                )
         self.base_lrs = [group["initial_lr"] for group in optimizer.param_groups]
         self._latest = self.base_lrs if last_epoch < 0 else self.get_last_lr()
         self._set()

@@ -1,4 +1,4 @@
-"""Alias guards: the memory that captured tensors share must be that of the trace.
+"""Alias guards: captured tensors must share the memory that they shared while the function was traced.
 
 A program is specialized to the aliasing among the tensors that the program reads and updates.
 """
@@ -104,7 +104,7 @@ class AliasGuard:
 
     Attributes:
         tensors: the captured tensors, with their `leaves` and `descs` in the trace, in the same order.
-        gradients: those of the tensors that are gradients of leaves.
+        gradients: the tensors that are gradients of leaves.
     """
 
     def __init__(self) -> None:

@@ -66,7 +66,7 @@ class Callee:
 
     @property
     def method_key(self) -> str:
-        """The attribute of an object in which what is compiled for it is kept."""
+        """The attribute of an object that holds the compiled method."""
         return f"{self.name} (compiled)"
 
     def bound(self, instance: Any, owner: type | None, own: Any, make: Callable[..., Any]) -> Any:
@@ -119,7 +119,7 @@ def owner_of(fn: Callable[..., Any]) -> Any:
 
 
 def simple_attributes(owner: Any) -> dict[str, Any]:
-    """The numbers, strings and flags of an object: its own attributes, and those of its classes."""
+    """The numbers, strings and flags of an object: its own attributes, and the attributes of its classes."""
     names = {name: None for base in reversed(type(owner).__mro__) for name, v in vars(base).items() if _is_simple(v)}
     names |= {name: None for name, v in getattr(owner, "__dict__", {}).items() if _is_simple(v)}
     values = {name: getattr(owner, name, None) for name in names if not name.startswith("__")}

@@ -152,7 +152,7 @@ class Captures:
             state.views[leaf] = value
 
     def watch(self, owner: Stateful) -> None:
-        """Guards the facts of a module or optimizer, except those that the function itself changes."""
+        """Guards the facts of a module or optimizer, except facts that the function itself changes."""
         if id(owner) not in self.owners:
             self.owners[id(owner)] = owner, owner.facts()
 
@@ -217,7 +217,7 @@ class Captures:
         return known
 
     def accumulate(self, builder: Any, gradients: Sequence[tuple[Leaf, Tensor]], create_graph: bool) -> None:
-        """Adds gradients to those of leaves: in place, unless the gradients are differentiable (`create_graph`)."""
+        """Adds gradients to the gradients of leaves: in place, unless they are differentiable (`create_graph`)."""
         for leaf, grad in gradients:
             self.guards.add_version(leaf.hook_changes)
             grad = leaf.hooks.apply(grad) if leaf.hooks else grad

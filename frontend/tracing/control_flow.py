@@ -353,7 +353,7 @@ def while_loop(cond: Function, body: Function, state: Any) -> Any:
 
 
 def _arguments(tracer: BodyTracer, tree: Tree, states: Sequence[Tensor], captured: Sequence[Value] = ()) -> Any:
-    """The arguments of a function, before those for values that another body captured."""
+    """The arguments of a function, before the arguments for values that another body captured."""
     arguments = tree.unflatten([tracer.argument(s.desc) for s in states])
     for value in captured:
         tracer.capture(value)

@@ -149,9 +149,7 @@ def _between(roots: Sequence[Variable], inputs: dict[int, Variable]) -> list[Nod
 
 
 def _read(arguments: Sequence[Variable], nodes: Sequence[Node]) -> list[Variable]:
-    """The variables that `nodes` read, and the arguments, without those that the nodes
-    themselves updated.
-    """
+    """The variables that `nodes` read, and the arguments, without variables that the nodes themselves updated."""
     own_nodes = {node.number for node in nodes}
     sources = [v for node in nodes for v in node.sources() if v.node is None or v.node.number not in own_nodes]
     variables = {id(v): v for v in (*arguments, *sources)}

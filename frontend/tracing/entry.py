@@ -10,7 +10,7 @@ from oneflow.frontend.tracing.capture import Captures, Effects
 from oneflow.lowering.kernels.donated_arguments import donate_arguments
 
 
-def finish(
+def complete_entry(
     entry: func.FuncOp, captures: Captures, names: Sequence[str], results: Sequence[tuple[str, Tensor]]
 ) -> None:
     """Returns the results, and sets the type of the function and the names of its arguments and results."""

@@ -27,7 +27,7 @@ def vjp(func: Function, inputs: Any, v: Any = None, create_graph: bool = False, 
     checked = _checked(inputs, strict)
     results, pull = autograd.vjp(func, *checked)
     gradients = pull(_vector(results, v, "v"))
-    return _settled((results, gradients), create_graph, inputs)
+    return _in_form_of_inputs((results, gradients), create_graph, inputs)
 
 
 def jvp(func: Function, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
@@ -36,7 +36,7 @@ def jvp(func: Function, inputs: Any, v: Any = None, create_graph: bool = False, 
     """
     checked = _checked(inputs, strict)
     tangents = autograd.jvp(func, checked, _as_tuple(_vector(inputs, v, "v")))
-    return _finished(tangents, create_graph)
+    return _detached(tangents, create_graph)
 
 
 def jacobian(
@@ -66,7 +66,7 @@ def jacobian(
             for x, column in zip(checked, zip(*grads, strict=True) if grads else [()] * len(checked), strict=True)
         ]
         rows.append(tuple(matrices) if isinstance(inputs, tuple) else matrices[0])
-    return _finished(tuple(rows) if several else rows[0], create_graph)
+    return _detached(tuple(rows) if several else rows[0], create_graph)
 
 
 def hessian(
@@ -95,7 +95,7 @@ def vhp(func: Function, inputs: Any, v: Any = None, create_graph: bool = False, 
     gradient = autograd.value_and_grad(func, tuple(range(len(checked))))
     results, pull = autograd.vjp(lambda *xs: gradient(*xs), *checked)
     product = pull((None, tuple(_as_tuple(_vector(inputs, v, "v")))))
-    return _settled((results[0], product), create_graph, inputs)
+    return _in_form_of_inputs((results[0], product), create_graph, inputs)
 
 
 def hvp(func: Function, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
@@ -103,7 +103,7 @@ def hvp(func: Function, inputs: Any, v: Any = None, create_graph: bool = False, 
     checked = _checked(inputs, strict)
     gradient = autograd.value_and_grad(func, tuple(range(len(checked))))
     (value, _), (_, product) = autograd.jvp(lambda *xs: gradient(*xs), checked, _as_tuple(_vector(inputs, v, "v")))
-    return _settled((value, product if len(checked) > 1 else product[0]), create_graph, inputs)
+    return _in_form_of_inputs((value, product if len(checked) > 1 else product[0]), create_graph, inputs)
 
 
 def _as_tuple(value: Any) -> tuple[Any, ...]:
@@ -150,7 +150,7 @@ def _unit_vectors(result: Tensor) -> list[Tensor]:
 
 
 def _at(number: int, pick: Tensor, results: Any) -> Any:
-    """Cotangents of which that of a number is `pick`."""
+    """Cotangents of results: `pick` for the result `number`, None for other results."""
     if not isinstance(results, (tuple, list)):
         return pick
     return type(results)(pick if i == number else None for i in range(len(results)))
@@ -160,15 +160,15 @@ def _empty(result: Tensor, x: Tensor) -> Tensor:
     return F.zeros((*result.sizes(), *x.sizes()), dtype=x.dtype)
 
 
-def _settled(gradients: Any, create_graph: bool, inputs: Any) -> Any:
+def _in_form_of_inputs(gradients: Any, create_graph: bool, inputs: Any) -> Any:
     """Results and a product, which is a tuple where the inputs are one."""
     results, product = gradients
     one_in_tuple = isinstance(inputs, tuple) and not isinstance(product, tuple)
-    return _finished((results, (product,) if one_in_tuple else product), create_graph)
+    return _detached((results, (product,) if one_in_tuple else product), create_graph)
 
 
-def _finished(gradients: Any, create_graph: bool) -> Any:
-    """Results, through which gradients flow if `create_graph`."""
+def _detached(gradients: Any, create_graph: bool) -> Any:
+    """The results, detached from the tape unless `create_graph` is set."""
     if isinstance(gradients, (tuple, list)):
-        return type(gradients)(_finished(x, create_graph) for x in gradients)
+        return type(gradients)(_detached(x, create_graph) for x in gradients)
     return gradients if create_graph or not isinstance(gradients, Tensor) else gradients.detach()

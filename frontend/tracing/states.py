@@ -53,10 +53,10 @@ def with_gradient_of(old: Tensor, value: Tensor) -> Tensor:
 class MemoryState:
     """Captured elements: a tensor with these elements, the program input, and the current value in the trace.
 
-    Each leaf in that memory has the value as a separate object in `views`, which gradients distinguish from the
-    other leaves and from tensors that require no grad. `overlapping` are the states that share elements with this
-    one. `last_update` is the number of the last update of this state, `synchronized_at` that of the last update, of
-    this or an overlapping state, that the value includes.
+    Each leaf in that memory has the value as a separate object in `views`, which gradients distinguish from the other
+    leaves and from tensors that require no grad. `overlapping` are the states that share elements with this one.
+    `last_update` is the number of the last update of this state. `synchronized_at` is the number of the last update,
+    of this state or an overlapping state, that the value includes.
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class MemoryStates(dict[Key, MemoryState]):
 
 
 def changed_states(states: Iterable[MemoryState]) -> list[MemoryState]:
-    """The states that get another value, without those whose elements are all part of other changed states."""
+    """The states that get another value, without states whose elements are all part of other changed states."""
     changed = [s for s in states if s.last_update and s.current.handle != s.input.handle]
     kept: set[MemoryState] = set()
     for state in sorted(changed, key=lambda s: (-s.region.size, s.tensor.is_view())):

@@ -45,7 +45,7 @@ from oneflow.frontend.tracing.callables import (
     settings_of,
 )
 from oneflow.frontend.tracing.capture import Captures, RuntimeNumber, default_device, layout_of
-from oneflow.frontend.tracing.entry import donate, finish
+from oneflow.frontend.tracing.entry import complete_entry, donate
 from oneflow.frontend.tracing.functionalization import Functionalization
 from oneflow.frontend.tracing.guards import Guards, Read
 from oneflow.frontend.tracing.traced import ReturnedArgument, Traced
@@ -135,8 +135,8 @@ class TraceBuilder(IRBuilder, TensorBuilder):
 
     @property
     def device(self) -> Device:
-        """The device on which the function runs: the one chosen by the user, else that of the tensors captured so
-        far.
+        """The device on which the function runs: the device chosen by the user, else the device of the tensors
+        captured so far.
         """
         self.assumed_device = self.chosen_device or default_device(self.captures.inputs)
         return self.assumed_device
@@ -179,7 +179,7 @@ class TraceBuilder(IRBuilder, TensorBuilder):
         """Records the placement of a tensor of the function; returns its name in the program.
 
         Raises:
-            TraceError: its ranks are on another kind of device than those of other tensors.
+            TraceError: its ranks are on another kind of device than the ranks of other tensors.
         """
         try:
             return self.placements.add(placement)
@@ -425,7 +425,7 @@ def trace_call(
             got = ", ".join(repr(v) for v in returned if v is not None)
             static = f"; it returned {got}: strings and numbers that it is called with are no tensors" if got else ""
             raise TraceError(f"{name} returned no tensor{static or '; return a computed tensor'}", definition)
-        finish(entry, builder.captures, names, results)
+        complete_entry(entry, builder.captures, names, results)
         donate(entry, len(names), len(results) - len(effects.results), effects)
         placements = builder.placements.program_placements()
         if placements is not None:
@@ -461,7 +461,7 @@ def _returned_value(builder: TraceBuilder, value: Any, updated: Sequence[tuple[i
 
 
 def _guard_settings(guards: Guards, fn: Callable[..., Any], before: dict[str, Any]) -> None:
-    """Adds guards on the settings of the object that a method belongs to, except those that the function itself
+    """Adds guards on the settings of the object that a method belongs to, except settings that the function itself
     changes, such as counters.
     """
     owner = owner_of(fn)

@@ -27,9 +27,9 @@ class ReturnedArgument:
 class Traced:
     """A traced function; the program holds while its `guards` do.
 
-    `names` are the tensor arguments as Python writes them: `params["w"]`. `captured` are the inputs after those of
-    the call: arrays, tensors, and functions that return a number. `placements` are the ranks of global tensors, None
-    without any. `outputs` is the structure of the function's value; `leaves` has None for a result tensor, a
+    `names` are the tensor arguments as Python writes them: `params["w"]`. `captured` are the inputs after the inputs
+    of the call: arrays, tensors, and functions that return a number. `placements` are the ranks of global tensors,
+    None without any. `outputs` is the structure of the function's value; `leaves` has None for a result tensor, a
     `ReturnedArgument` for an updated argument, and `(value,)` for any other value. `effects` describe the use of the
     further results; `activity` says how gradients flow. The function runs on `device`.
     """

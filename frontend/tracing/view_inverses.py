@@ -63,7 +63,7 @@ def _placed(name: str) -> Callable[[Any, Value, Value, Attrs], Any]:
 
 
 def _with_part(number: int) -> Callable[[Any, Value, Value, Attrs], Any]:
-    """The inverse of `real` (0) or `imag` (1): the other part is that of the base."""
+    """The inverse of `real` (0) or `imag` (1): the base keeps its other part."""
 
     def inverse(builder: Any, base: Value, value: Value, attrs: Attrs) -> Any:
         parts = [value, builder.call("imag", base)[0]] if number == 0 else [builder.call("real", base)[0], value]

@@ -1,4 +1,4 @@
-"""`oneflow-choose-layouts`: the memory layout of tensors between convolutions.
+"""`oneflow-choose-layouts`: layout assignment, the memory layouts of tensors between convolutions.
 
 A convolution with channels last needs its images in that layout. Since a `linalg.generic` says for each operand how
 the loops walk the operand, another layout of a tensor is another type and another indexing map: no element is moved.

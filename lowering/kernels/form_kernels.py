@@ -1,7 +1,8 @@
-"""`oneflow-form-kernels`: outlines groups of linalg operations that become one loop nest.
+"""`oneflow-form-kernels`: operator fusion, groups of linalg operations that become one loop nest.
 
 Steps: fuse element-wise producers where no element would be computed twice, group operations that share their loops,
-move each group into a private function with destinations, share one function among equal groups.
+move each group into a private function with destinations, share one function among equal groups. Producer-consumer
+fusion inlines a producer; multi-output fusion groups operations with different results that share loops and operands.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from oneflow.lowering.kernels.outline import Outliner
 from oneflow.lowering.kernels.reshapes import RESHAPES, read_through
 from oneflow.lowering.linalg.emit import BARRIER
 from oneflow.lowering.linalg.legality import check_legal
-from oneflow.lowering.targets.choice import cpu_target, gpu_target
 from oneflow.lowering.targets.gpu import GpuTarget
+from oneflow.lowering.targets.selection import cpu_target, gpu_target
 from oneflow.passes.base import Pass
 from oneflow.passes.inline import functions_of, inline_calls
 from oneflow.passes.registry import register_pass
@@ -137,7 +138,7 @@ def _keep_windows(op: ir.Operation) -> None:
     """Adds fusion barriers before windows of which the operation reads the first element alone.
 
     Fusion would replace the position i + j in the source of the windows by j, and MLIR would take the size of loop j
-    for that of the source.
+    for the size of the source.
     """
     node = find_node(op)
     for number, use in enumerate(node.inputs if node is not None else ()):

@@ -63,7 +63,7 @@ class Graph:
                 self.descendants[need] |= self.descendants[i] | self._bits[i]
 
     def order_after(self, op: int, others: set[int]) -> None:
-        """Orders an operation after others, except those that read it. Has to be called before groups merge."""
+        """Orders an operation after other operations, except its readers. Has to be called before groups merge."""
         later = [o for o in others if not self.descendants[op] & self._bits[o]]
         self.ordered_after.setdefault(op, set()).update(later)
         ancestors, descendants = 0, self.descendants[op] | self._bits[op]

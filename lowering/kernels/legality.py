@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from oneflow.dialect._mlir import ir
-from oneflow.lowering.kernels.numbers import is_number
+from oneflow.lowering.kernels.scalar_storage import is_scalar
 from oneflow.lowering.linalg.checks import CHECK_INDEX, CHECK_SIZE
 from oneflow.lowering.linalg.control import PREFIX as CONTROL
 from oneflow.lowering.linalg.external import PREFIX as EXTERNAL
@@ -49,7 +49,7 @@ def check_is_linalg(function: ir.Operation, callable_functions: Collection[str])
 def _check_result_types(op: ir.Operation) -> None:
     """Checks that the values between operations of an entry are tensors or numbers."""
     for value in op.results:
-        if not isinstance(value.type, ir.RankedTensorType) and not is_number(value.type):
+        if not isinstance(value.type, ir.RankedTensorType) and not is_scalar(value.type):
             what = "expected ranked tensors and numbers between operations"
             raise PassError(f"{op.name}: {what}, got {value.type}", op.location)
 

@@ -1,4 +1,4 @@
-"""Outlining: moves operations of an entry into a kernel function in destination-passing style.
+"""Outlining: moves a dispatch region, operations of an entry, into a kernel function in destination-passing style.
 
 A scalar leaves a kernel in a tensor of rank 0.
 """
@@ -10,7 +10,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from oneflow.dialect._mlir import func, ir, tensor
-from oneflow.lowering.kernels import numbers
+from oneflow.lowering.kernels import scalar_storage
 from oneflow.lowering.kernels.structural_hash import StructuralHasher
 from oneflow.lowering.linalg.emit import BARRIER
 from oneflow.passes.base import PassError
@@ -43,7 +43,9 @@ class Outliner:
             kernel = self._function(entry, builder, kind)
             arguments = [*builder.tensors, *builder.scalars, *destinations]
             call = func.CallOp(builder.types, kernel, arguments)
-            values = [numbers.extract_number(v, r.type) for r, v in zip(builder.results, call.results, strict=True)]
+            values = [
+                scalar_storage.extract_scalar(v, r.type) for r, v in zip(builder.results, call.results, strict=True)
+            ]
         for old, new in zip(builder.results, values, strict=True):
             old.replace_all_uses_with(new)
         for op in reversed(ops):
@@ -86,8 +88,8 @@ def temporary_kernel(ops: Sequence[ir.Operation], kind: str) -> Iterator[ir.Oper
 
 def _destination(result: ir.Value) -> ir.Value:
     """An empty tensor of a result's type and size, at the insertion point."""
-    if numbers.is_number(result.type):
-        storage = numbers.storage_type(result.type)
+    if scalar_storage.is_scalar(result.type):
+        storage = scalar_storage.storage_type(result.type)
         return tensor.EmptyOp([], storage.element_type).result
     root = result
     while not isinstance(root, ir.BlockArgument) and root.owner.name != "tensor.empty":
@@ -159,7 +161,7 @@ class _KernelBuilder:
         self.results = [
             r for op in ops for r in op.results if any(_ancestor_in_block(u.owner, ops) not in inside for u in r.uses)
         ]
-        self.types = [numbers.storage_type(r.type) for r in self.results]
+        self.types = [scalar_storage.storage_type(r.type) for r in self.results]
         self.tensors: list[ir.Value] = []
         self.scalars: list[ir.Value] = []
         self.rematerialized: list[ir.Operation] = []
@@ -239,7 +241,9 @@ class _KernelBuilder:
                 clone_with(op, env)
             for op in self.ops:
                 self._clone_into(op, env, direct)
-            func.ReturnOp([numbers.insert_number(env[r], d) for r, d in zip(self.results, destinations, strict=True)])
+            func.ReturnOp(
+                [scalar_storage.insert_scalar(env[r], d) for r, d in zip(self.results, destinations, strict=True)]
+            )
         for op in reversed([o.operation for o in block.operations]):
             unused = not any(True for r in op.results for _ in r.uses)
             if op.name in ("tensor.empty", "linalg.fill") and unused:

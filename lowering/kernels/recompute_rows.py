@@ -18,7 +18,7 @@ from oneflow.lowering.kernels.form_kernels import fuse_elementwise, should_fuse
 from oneflow.lowering.kernels.nodes import Node, Use, find_node, is_contraction
 from oneflow.lowering.kernels.positions import index_of
 from oneflow.lowering.kernels.reshapes import RESHAPES
-from oneflow.lowering.targets.choice import gpu_target
+from oneflow.lowering.targets.selection import gpu_target
 from oneflow.passes.base import Pass
 from oneflow.passes.inline import clone_with
 from oneflow.passes.registry import register_pass

@@ -81,7 +81,7 @@ class _StatedRules:
     registry: Registry
 
     def of(self, call: Call) -> list[Rule]:
-        """The rules of one call: that of the operator, and that of the composite operators of its decomposition."""
+        """The rules of a call: the rule of the operator, and rules of composite operators in its decomposition."""
         if any(desc.shape is None for desc in call.operands) or all(desc.is_static for desc in call.operands):
             return []
         rules = [_own_rule(call.record), self._parts_rule(call)]

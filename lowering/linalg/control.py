@@ -143,7 +143,7 @@ def _read_control(function: ir.Operation) -> Control:
 
 
 def bodies_in_order(module: ir.Module) -> list[str]:
-    """The functions that are bodies, each after those that it runs.
+    """The functions that are bodies, each after the bodies that it runs.
 
     Raises:
         PassError: a body runs itself, or a function that is run is no body.

@@ -22,7 +22,7 @@ class DynamicSizes:
         self.checks, self.assertions = Checks(module, emitter), ShapeAssertions()
 
     def assert_satisfied(self, op: ir.Operation, call: Call, rule: Rule | None = None) -> None:
-        """Asserts before an operation that the sizes of a run satisfy `rule`, by default that of its types."""
+        """Asserts before an operation that the sizes of a run satisfy `rule`, by default the rule of its types."""
         self.checks.begin_operation()
         with ir.InsertionPoint(op), ir.Location.name(op.name, op.location):
             e, operands, names = self.shapes.e, list(map(_ranked, op.operands)), operand_names(call)

@@ -29,7 +29,7 @@ PREFIX = "oneflow_user_kernel_"
 
 
 def is_external(call: Call) -> bool:
-    """Whether a call runs an external kernel: that of its record, or a collective between several ranks."""
+    """Whether a call runs an external kernel: the kernel of its record, or a collective between several ranks."""
     return call.record.kernel is not None or ("collective" in call.record.traits and call.attrs["members"] != 1)
 
 

@@ -91,7 +91,7 @@ class _OperandFinder:
     def _result(self, position: Expr) -> ir.AffineExpr | None:
         """A position as an affine expression: a plain loop where the other loops of a sum have one step.
 
-        Reductions keep the sum, by which kernels recognise windows.
+        Reductions keep the sum, by which kernels recognize windows.
         """
         result = affine(position, self.by_node)
         if result is None or result in self.dims or self.domain.reductions:
@@ -102,7 +102,7 @@ class _OperandFinder:
         return plain if plain in self.dims else result
 
     def _spanned(self, load: Expr, results: Sequence[ir.AffineExpr]) -> list[int]:
-        """The loops whose extent is known to be that of a dimension of the load."""
+        """The loops whose extent is known to be the size of a dimension of the load."""
         plain = [(dim, self.dims.index(r)) for dim, r in enumerate(results) if r in self.dims]
         return [loop for dim, loop in plain if self._same(load.value.shape[dim], self.domain.extents[loop])]
 

@@ -2,8 +2,8 @@
 
 The laws at the top of `dialect/scalar.py` hold without undefined behaviour: divisors and shift amounts are replaced
 by safe ones first. A float outside the range of an integer becomes the smallest integer, as on x86 and in NumPy
-(integers of 8 and 16 bits take the low bits of the conversion to i32, `uint32` of that to i64). `uint64` holds
-numbers from 2^63 on; NaN becomes 2^63.
+(integers of 8 and 16 bits take the low bits of the conversion to i32, `uint32` of the conversion to i64). `uint64`
+holds numbers from 2^63 on; NaN becomes 2^63.
 """
 
 from __future__ import annotations

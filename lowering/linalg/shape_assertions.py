@@ -22,9 +22,9 @@ class ShapeAssertions:
         self._known: dict[Hashable, list[Requirement]] = {}
 
     def check(self, builder: StageBuilder, call: Call, rule: Rule | None = None) -> None:
-        """Fails the run where `rule`, by default that of the types of `call`, would refuse the sizes.
+        """Fails the run where `rule`, by default the rule of the types of `call`, would refuse the sizes.
 
-        The operands of `builder` are those of the call.
+        The operands of `builder` are the operands of the call.
         """
         key = (rule, call.record.name, tuple(call.inputs.items()), tuple(call.attrs.items()))
         if key not in self._known:

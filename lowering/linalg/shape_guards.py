@@ -82,7 +82,7 @@ class Requirement:
 
 
 def requirements(call: Call, rule: Rule | None = None) -> list[Requirement]:
-    """The requirements of `rule`, by default that of a call's types, on the call's dynamic sizes.
+    """The requirements of `rule`, by default the rule of a call's types, on the call's dynamic sizes.
 
     Empty where the rule needs the number of a dynamic size (for some operations, such as times 1.5, that is a
     TypeError), or has too many guards.

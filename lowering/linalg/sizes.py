@@ -29,7 +29,7 @@ _FOLDED: dict[str, Callable[..., int]] = {
     "eq": lambda a, b: a == b, "ne": lambda a, b: a != b, "lt": lambda a, b: a < b,
     "le": lambda a, b: a <= b, "gt": lambda a, b: a > b, "ge": lambda a, b: a >= b,
 }  # fmt: skip
-#: Types of nodes that are folded: arithmetic of other types differs from that of Python's integers.
+#: Types of nodes that are folded: arithmetic of other types differs from the arithmetic of Python's integers.
 _FOLDED_TYPES = (dtypes.index, dtypes.int64, dtypes.bool_)
 
 

@@ -105,7 +105,8 @@ class Math:
     def _estrin(self, x: str, coefficients: Sequence[str]) -> str:
         """The polynomial in `x` by Estrin's scheme: a polynomial in the square, whose coefficients are linear in `x`.
 
-        Its chain of dependent operations is shorter than that of Horner's rule, which few coefficients are left to.
+        The chain of dependent operations is shorter than the chain of Horner's rule, which evaluates few
+        coefficients.
         """
         if len(coefficients) <= MAX_HORNER:
             return functools.reduce(lambda total, c: self.fma(total, x, c), coefficients)

@@ -1,4 +1,4 @@
-"""A block of the columns of a contraction in vectors, of which those at the end of the columns are masked."""
+"""A block of the columns of a contraction in vectors, of which vectors at the end of the columns are masked."""
 
 from __future__ import annotations
 

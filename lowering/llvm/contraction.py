@@ -1,4 +1,4 @@
-"""Contractions: matrix products, batched products and convolutions (without im2col) in register tiles.
+"""Contractions: matrix products, batched products and convolutions (implicit GEMM, no im2col) in register tiles.
 
     for a block of columns:                 column blocks and chunks of rows are the parallel range
       panel = the right operand's block     packed once, contiguous, small enough for the L2 cache

@@ -53,7 +53,7 @@ class DefineLaunches(Pass):
                 _add(module, f"llvm.func {reference(name)}({kinds})", _entry(op))
 
 
-#: LLVM attributes of a plan. A plan only makes calls, so optimising it costs compile time and gains nothing.
+#: LLVM attributes of a plan. A plan only makes calls, so optimizing it costs compile time and gains nothing.
 _UNOPTIMIZED = ("noinline", "optnone")
 
 

@@ -6,7 +6,7 @@
         for k: load rows, load columns, multiply and add
         lanes reduced, epilogue on scalars
 
-The time of such a contraction is that of reading `w`. Input is the structure of a kernel around one contraction,
+The time of such a contraction is the time of reading `w`. Input is the structure of a kernel around one contraction,
 output its functions as MLIR text.
 """
 

@@ -93,7 +93,7 @@ class EmitKernels(Pass):
 def _plans(
     module: ir.Module, entries: Sequence[ir.Operation], called: CalledFunctions
 ) -> tuple[list[Plan], list[Plan]]:
-    """The plans of the entries, and those of the bodies that they run."""
+    """The plans of the entries, and the plans of the bodies that they run."""
     bodies: list[Plan] = []
     functions = functions_of(module)
     for name in bodies_in_order(module):

@@ -20,8 +20,8 @@ from oneflow.dialect.record import Registry
 from oneflow.lowering.llvm import float_conversions
 from oneflow.lowering.llvm.inlined_functions import call_inlined, float_shape
 from oneflow.lowering.llvm.widen_floats import converted, element_of, widened
-from oneflow.lowering.targets.choice import cpu_target
 from oneflow.lowering.targets.cpu import CpuTarget
+from oneflow.lowering.targets.selection import cpu_target
 from oneflow.passes.base import Pass
 from oneflow.passes.registry import register_pass
 from oneflow.passes.walk import gather

@@ -1,7 +1,7 @@
 """Floating-point formats f32 and f64 for approximations of functions: bit positions, limits, coefficients.
 
-The coefficients of f32 are those of Cephes. The coefficients of f64 interpolate in Chebyshev points, to less than
-2^-54. The coefficients of `erf` and `erfc` minimize the largest relative error of erf(x).
+The coefficients of f32 are Cephes's. The coefficients of f64 interpolate in Chebyshev points, to less than 2^-54. The
+coefficients of `erf` and `erfc` minimize the largest relative error of erf(x).
 """
 
 from __future__ import annotations

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 from oneflow.dialect._mlir import ir
 from oneflow.lowering.llvm.writer import POINTER, Index, MemRef, Writer, memory_type, view
-from oneflow.lowering.targets.choice import cpu_target
 from oneflow.lowering.targets.cpu import CpuTarget
+from oneflow.lowering.targets.selection import cpu_target
 from oneflow.passes.walk import returned_values
 
 

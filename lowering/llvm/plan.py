@@ -72,7 +72,9 @@ class Plan:
         self.parameters: list[tuple[str, str]] = []
         self.lanes = Lanes(self.writer, Kernel(self.name, self.entry), None)
         self._plan_memory()
-        self.memory = PlanMemory(self.writer, self.liveness.buffers, self.results.parameters, self.results.place)
+        self.memory = PlanMemory(
+            self.writer, self.liveness.buffers, self.results.parameters, self.results.record_address
+        )
         self.calls = PlanCalls(self.writer, self.memory, self.functions, self.results.slots)
 
     def _plan_memory(self) -> None:
@@ -107,7 +109,7 @@ class Plan:
             self._op(number, op)
             self.memory.release(number)
         for number, value in enumerate(returned_values(self.block)):
-            self.results.finish(number, value, self.values[value], self.memory)
+            self.results.return_result(number, value, self.values[value], self.memory)
         memory = [(name, ADDRESS) for name in (*self.results.parameters, "%workspace", "%io")]
         parameters = ", ".join(f"{n}: {t}" for n, t in [*self.parameters, *memory])
         head = f"func.func {reference(plan_symbol(self.name))}({parameters}) attributes {{{self.kind}}} {{"

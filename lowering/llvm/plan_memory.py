@@ -23,13 +23,13 @@ class PlanMemory:
         writer: the plan that is written.
         buffers: the buffers of the plan.
         given: the addresses of results whose memory the caller gives.
-        place: writes what a caller needs to know about the memory of a result.
+        record_address: writes what a caller needs to know about the memory of a result.
     """
 
     writer: Writer
     buffers: Sequence[Buffer]
     given: Sequence[str]
-    place: Callable[[int, str], None]
+    record_address: Callable[[int, str], None]
     addresses: dict[int, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -49,7 +49,7 @@ class PlanMemory:
             return
         self.addresses[buffer.number] = self._new_address(view)
         if buffer.result is not None:
-            self.place(buffer.result, self.addresses[buffer.number])
+            self.record_address(buffer.result, self.addresses[buffer.number])
 
     def _new_address(self, view: TensorView) -> str:
         """An argument's memory, memory of the caller, a part of the workspace, or an allocation."""

@@ -28,12 +28,12 @@ class PlanResults(Protocol):
 
     @property
     def slots(self) -> int:
-        """The number of slots of `io` before those of external kernels."""
+        """The number of slots of `io` before the slots of external kernels."""
 
-    def place(self, number: int, address: str) -> None:
+    def record_address(self, number: int, address: str) -> None:
         """Writes what the caller needs to know about the memory of a result."""
 
-    def finish(self, number: int, value: ir.Value, view: TensorView, memory: PlanMemory) -> None:
+    def return_result(self, number: int, value: ir.Value, view: TensorView, memory: PlanMemory) -> None:
         """Writes a result; one without its own memory, such as an argument or a constant, is copied."""
 
 
@@ -61,18 +61,18 @@ class ReturnedResults:
         *offsets, self.slots = accumulate(widths, initial=0)
         self._slot_of = offsets[len(self.arguments) :]
 
-    def place(self, number: int, address: str) -> None:
+    def record_address(self, number: int, address: str) -> None:
         """Stores the address of a result for the caller, who frees the result in any case."""
         slot = io_slot(self.writer, self._slot_of[number])
         self.writer.line(f"llvm.store {address}, {slot} : {ADDRESS}, {ADDRESS}")
 
-    def finish(self, number: int, value: ir.Value, view: TensorView, memory: PlanMemory) -> None:
+    def return_result(self, number: int, value: ir.Value, view: TensorView, memory: PlanMemory) -> None:
         """Stores the dynamic sizes of a result, and copies a result without its own memory."""
         if view.buffer.result != number:
             size = self.writer.index(memory.bytes_of(view))
             call = f"func.call @oneflow_rt_alloc{PLAN_SUFFIX}({size}) : (index) -> {ADDRESS}"
             target = self.writer.op(call)
-            self.place(number, target)
+            self.record_address(number, target)
             self.writer.line(copy_text(target, memory.address(view.buffer), size))
         sizes = [s for i, s in enumerate(view.shape) if value.type.is_dynamic_dim(i)]
         for offset, dimension in enumerate(sizes, 1):
@@ -97,10 +97,10 @@ class GivenResults:
         """The addresses of the results."""
         return [f"%out{n}" for n in range(len(self.results))]
 
-    def place(self, number: int, address: str) -> None:
+    def record_address(self, number: int, address: str) -> None:
         """Writes nothing: the caller knows the memory."""
 
-    def finish(self, number: int, value: ir.Value, view: TensorView, memory: PlanMemory) -> None:
+    def return_result(self, number: int, value: ir.Value, view: TensorView, memory: PlanMemory) -> None:
         """Copies a result without its own memory."""
         if view.buffer.result != number:
             size = self.writer.index(memory.bytes_of(view))

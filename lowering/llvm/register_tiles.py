@@ -1,4 +1,4 @@
-"""Register tiles of matrix products: the rows and vectors of accumulators that the registers of a target hold."""
+"""Register blocking, the register tiles of matrix products: rows and vectors of accumulators in registers."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.record import Registry
-from oneflow.lowering.targets.choice import cpu_target
+from oneflow.lowering.targets.selection import cpu_target
 from oneflow.passes.base import Pass
 from oneflow.passes.registry import register_pass
 

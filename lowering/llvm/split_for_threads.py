@@ -21,7 +21,7 @@ from oneflow.lowering.kernels.nodes import Node, Unsupported, is_contraction, lo
 from oneflow.lowering.kernels.reduction_split import ReductionCombiner, longest_reduction, split_reductions
 from oneflow.lowering.linalg.legality import check_legal
 from oneflow.lowering.llvm.combiners import combiner_of
-from oneflow.lowering.targets.choice import cpu_target
+from oneflow.lowering.targets.selection import cpu_target
 from oneflow.passes.base import Pass
 from oneflow.passes.registry import register_pass
 
@@ -55,7 +55,7 @@ def _combiner(node: Node, number: int) -> ReductionCombiner:
     """The combiner of a result.
 
     Raises:
-        Unsupported: the order of elements matters, or the result is that of a scan.
+        Unsupported: the order of elements matters, or the result is the result of a scan.
     """
     if node.is_scan_result(number):
         raise Unsupported("a scan")

@@ -40,7 +40,7 @@ class CpuTarget:
         tlb_entries: number of pages in the first-level translation look-aside buffer (TLB) of data.
         dram_bytes_per_cycle: bytes that one core reads from DRAM in one cycle.
         wake_cycles: cycles until a waiting thread of the pool runs.
-        fitted: measured parameters, which replace those that follow from the facts above.
+        fitted: measured parameters, which replace the parameters that follow from the facts above.
     """
 
     name: str
@@ -92,7 +92,7 @@ _V4_FITTED: Fitted = {
     "contractions": {"max_tile_rows": 14, "step_rows": 240},
 }
 
-#: The targets by name. Sizes of caches are those of the first processors of each level.
+#: The targets by name. Sizes of caches are from the first processors of each level.
 CPU_TARGETS = {
     target.name: target
     for target in (

@@ -1,7 +1,7 @@
 """GPU targets: the facts of a GPU, the parameters that follow from the facts, and the table of targets.
 
-A row of `GPU_TARGETS` adds an architecture, with the facts of one card; `GpuTarget.on_card` takes those of another.
-`gpu_derivation` computes the parameters of kernels and of the cost model from the facts;
+A row of `GPU_TARGETS` adds an architecture, with the facts of one card; `GpuTarget.on_card` takes the facts of
+another card. `gpu_derivation` computes the parameters of kernels and of the cost model from the facts;
 `benchmarks/gpu_autotune.py` measures how far the choices of the model are from the fastest candidates.
 """
 
@@ -58,7 +58,7 @@ class GpuTarget:
         sm_shared_bytes_per_cycle: bytes that an SM reads from its shared memory in one cycle.
         cache_line_bytes: size of a line of the L2 cache.
         parameter_bytes: the most bytes of the parameters of a kernel on every driver.
-        fitted: measured parameters, which replace those that follow from the facts above.
+        fitted: measured parameters, which replace the parameters that follow from the facts above.
         overrides: configurations that replace choices of the cost model.
     """
 
@@ -139,8 +139,8 @@ class GpuTarget:
 MODEL = "model"
 _KIB, _MIB = 1 << 10, 1 << 20
 #: The targets by architecture, for programs that are compiled without a card: T4, A100, A40, Orin, L40S, H200, B200,
-#: B300, RTX 5090, GB10. Sizes of shared memory and numbers of warps are those of the CUDA programming guide; SMs,
-#: clocks, buses and sizes of L2 caches those that drivers report, or those of NVIDIA's data sheets.
+#: B300, RTX 5090, GB10. Sizes of shared memory and numbers of warps are from the CUDA programming guide; SMs, clocks,
+#: buses and sizes of L2 caches are from drivers, or from NVIDIA's data sheets.
 GPU_TARGETS = {
     target.arch: target
     for target in (

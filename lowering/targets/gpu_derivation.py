@@ -1,9 +1,9 @@
-"""Parameters of GPU kernels and of the cost model, from the facts of a GPU.
+"""Parameters of GPU kernels (blocks, occupancy, stages) and of the cost model, from the facts of a GPU.
 
 - A *block* gives each thread of a warp per scheduler one vector of 16-bit numbers; larger blocks are multiples.
 - *Rows in registers* take a share of the registers of an SM.
-- *Programs per SM* keep as many bytes in flight as DRAM delivers to an SM in the time of one access, which is about
-  equal on all GPUs (Little's law): they are proportional to the bandwidth of an SM.
+- *Programs per SM* (occupancy) keep as many bytes in flight as DRAM delivers to an SM in the time of one access,
+  which is about equal on all GPUs (Little's law): they are proportional to the bandwidth of an SM.
 - *Blocks in shared memory* have as many pipeline stages as shared memory holds.
 - *Rates of the cost model* are those fitted on Hopper, in proportion to the peak rates of the GPU: kernels attain the
   same share of a peak on every GPU. Times are equal.

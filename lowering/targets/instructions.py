@@ -1,6 +1,6 @@
 """Instructions of GPUs that kernels are built of: what an instruction does in one piece, on every GPU that has it.
 
-Numbers are those of the PTX ISA (https://docs.nvidia.com/cuda/parallel-thread-execution).
+Numbers are from the PTX ISA (https://docs.nvidia.com/cuda/parallel-thread-execution).
 """
 
 from __future__ import annotations

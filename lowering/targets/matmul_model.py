@@ -95,7 +95,7 @@ class MatmulModel:
         shared_tile_slowdown: factor on the time of epilogues where warp groups share a tile.
         grouping_slowdown, grouped_product_slowdown: factor on the time of a grouped launch, and what each of its
             products adds to the factor.
-        other_registers: registers of a thread besides those of its accumulators.
+        other_registers: registers of a thread besides the registers of its accumulators.
         heavy_epilogue: operations on one element from which on wide epilogue slices are worth the pipeline stage that
             the buffers of these slices take.
         max_split_k, min_split_depth: most parts of a split-K, and least depth of one part.
@@ -143,7 +143,7 @@ class MatmulModel:
     tiles: MatmulTiles
 
     def fma(self, width: int, on_tensor_cores: bool) -> float:
-        """The rate of multiply-adds in one SM on operands of `width` bytes; that of tensor cores is by bytes."""
+        """The rate of multiply-adds in one SM on operands of `width` bytes; the rate of tensor cores is by bytes."""
         return self.tensor_fma * 2 / width if on_tensor_cores else self.f32_fma
 
     def busy_warps(self, on_tensor_cores: bool) -> int:

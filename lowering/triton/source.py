@@ -224,7 +224,7 @@ class Source:
         return json.dumps(replace(self, name="", origins=(), specializations={}).to_dict())
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields as plain data, without those of `OPTIONAL` that are empty."""
+        """The fields as plain data, without empty fields of `OPTIONAL`."""
         data = {f.name: getattr(self, f.name) for f in fields(self)}
         data["grid"] = self.grid.to_plain()
         data["body"] = _plain_statements(self.body)

@@ -141,7 +141,7 @@ def drop_operation(op: ir.Operation) -> None:
 def annotate_values(
     function: ir.Operation, name: str, count: int, attributes: Callable[[int], Mapping[str, ir.Attribute]]
 ) -> None:
-    """Adds `attributes(i)` to those of argument (`ARGUMENTS`) or result i of a function."""
+    """Adds `attributes(i)` to the attributes of argument (`ARGUMENTS`) or result i of a function."""
     old = function.attributes[name] if name in function.attributes else [{}] * count
     dicts = [{a: d[a] for a in _names(d)} | dict(attributes(i)) for i, d in enumerate(old)]
     function.attributes[name] = ir.ArrayAttr.get([ir.DictAttr.get(d) for d in dicts])

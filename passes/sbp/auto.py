@@ -1,12 +1,12 @@
 """The automatic strategy: the cheapest signatures of a whole graph.
 
-Elimination of nodes (`elimination`) gives a choice in linear time; graphs of moderate size are solved by integer
+Elimination of nodes (`elimination`) gives an assignment in linear time; graphs of moderate size are solved by integer
 programming, which is exact.
 
 A variable states that a node has a signature; one variable for every tensor, use and pair of layouts says that the
 tensor is transferred from one layout to the other for that use. Sums of the latter equal the former, so that the
 relaxation is tight; a tensor that several nodes read in one layout is moved once. SciPy's HiGHS solves it; without
-SciPy the choice by elimination stays.
+SciPy the assignment by elimination stays.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy as np
 
 from oneflow.dialect._scipy import scipy
 from oneflow.dialect.nd_sbp import NdSbp, NdSignature
-from oneflow.passes.sbp.cost import Choice, Costs, OutOfTime
+from oneflow.passes.sbp.cost import Assignment, Costs, OutOfTime
 from oneflow.passes.sbp.elimination import choose_by_elimination
 from oneflow.passes.sbp.graph import Graph, Node, Tensor
 
@@ -70,17 +70,17 @@ class _Program:
 
 
 def choose_cheapest(
-    graph: Graph, costs: Costs, greedy: Choice, seconds: float, min_seconds: float = MIN_COST_SECONDS
+    graph: Graph, costs: Costs, greedy: Assignment, seconds: float, min_seconds: float = MIN_COST_SECONDS
 ) -> dict[Node, NdSignature] | None:
-    """The cheapest signatures for a graph; None where no choice fits in memory.
+    """The cheapest signatures for a graph; None where no assignment fits in memory.
 
     Args:
         graph: the nodes with their candidates.
         costs: the cost model.
-        greedy: a choice to fall back to: the result is never worse.
-        seconds: how long the solver may search; then the best choice so far is taken. Costs of
-            transfers are computed for at most as long, or `min_seconds`; where that does not do, the greedy choice
-            is taken.
+        greedy: an assignment to fall back to: the result is never worse.
+        seconds: how long the solver may search; then the best assignment so far is taken. Costs of
+            transfers are computed for at most as long, or `min_seconds`; where that does not do, the greedy
+            assignment is taken.
         min_seconds: the least time for computing the costs that elimination needs.
     """
     start = dict(greedy) if costs.fits(graph, greedy) else None
@@ -103,7 +103,7 @@ def choose_cheapest(
 
 
 def _solved(graph: Graph, costs: Costs, seconds: float) -> dict[Node, NdSignature] | None:
-    """The solver's choices; None where the program is too large for the solver, or SciPy is not installed."""
+    """The solver's assignment; None where the program is too large for the solver, or SciPy is not installed."""
     if _count_moves(graph) > MAX_MOVES:
         return None
     try:
@@ -116,12 +116,14 @@ def _solved(graph: Graph, costs: Costs, seconds: float) -> dict[Node, NdSignatur
 def _count_moves(graph: Graph) -> int:
     """How many variables the moves of all tensors would be."""
     uses = ((t.producer, node) for t in dict.fromkeys(graph.tensors.values()) for node, _ in t.uses)
-    return sum(len(producer.choices.signatures) * len(node.choices.signatures) for producer, node in uses)
+    return sum(len(producer.candidates.signatures) * len(node.candidates.signatures) for producer, node in uses)
 
 
 def _solve(graph: Graph, costs: Costs, seconds: float) -> dict[Node, NdSignature] | None:
     program = _Program()
-    chosen = {n: [program.variable(costs.node_cost(n, s), True) for s in n.choices.signatures] for n in graph.nodes}
+    chosen = {
+        n: [program.variable(costs.node_cost(n, s), True) for s in n.candidates.signatures] for n in graph.nodes
+    }
     for columns in chosen.values():
         program.row([(c, 1.0) for c in columns], 1, 1)
     for tensor in dict.fromkeys(graph.tensors.values()):
@@ -131,16 +133,16 @@ def _solve(graph: Graph, costs: Costs, seconds: float) -> dict[Node, NdSignature
     values = program.solve(seconds)
     if values is None:
         return None
-    return {n: n.choices.signatures[int(np.argmax(values[columns]))] for n, columns in chosen.items()}
+    return {n: n.candidates.signatures[int(np.argmax(values[columns]))] for n, columns in chosen.items()}
 
 
 def _add_transfers(program: _Program, tensor: Tensor, costs: Costs, chosen: dict[Node, list[int]]) -> None:
     """Variables for the transfers of a tensor to every use; uses with one layout share the cost."""
     producer = tensor.producer
-    sources = _by_layout([s.outputs[tensor.number] for s in producer.choices.signatures], chosen[producer])
+    sources = _by_layout([s.outputs[tensor.number] for s in producer.candidates.signatures], chosen[producer])
     shared: dict[tuple[NdSbp, NdSbp], int] = {}
     for node, number in tensor.uses:
-        targets = _by_layout([s.inputs[number] for s in node.choices.signatures], chosen[node])
+        targets = _by_layout([s.inputs[number] for s in node.candidates.signatures], chosen[node])
         moves = {(s, t): program.variable(0.0) for s in sources for t in targets}
         for layout, columns in sources.items():
             _equal(program, [v for (s, _), v in moves.items() if s == layout], columns)
@@ -170,6 +172,6 @@ def _add_memory(program: _Program, costs: Costs, chosen: dict[Node, list[int]]) 
     terms = [
         (column, costs.bytes_stored(node, s) / limit)
         for node, columns in chosen.items()
-        for column, s in zip(columns, node.choices.signatures, strict=True)
+        for column, s in zip(columns, node.candidates.signatures, strict=True)
     ]
     program.row(terms, 0, 1)

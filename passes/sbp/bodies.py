@@ -21,13 +21,13 @@ from oneflow.dialect.sbp import B, M, P, S
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.passes.sbp import annotations as notes
 from oneflow.passes.sbp.candidates import can_split
-from oneflow.passes.sbp.cost import Choice, Costs, moves
+from oneflow.passes.sbp.cost import Assignment, Costs, moves
 from oneflow.passes.sbp.graph import Graph, GraphReader, Node, Tensor, operations_in, width_of
 from oneflow.passes.sbp.submeshes import WHOLE, write_placement
 from oneflow.passes.structure import Function, Structure, enclosing_function
 
-Solve = Callable[[Function], tuple[Graph, Choice]]
-Write = Callable[[Function, Graph, Choice], None]
+Solve = Callable[[Function], tuple[Graph, Assignment]]
+Write = Callable[[Function, Graph, Assignment], None]
 #: How many signatures are found for one operator, for operands in different layouts.
 MAX_SIGNATURES = 3
 
@@ -40,7 +40,7 @@ class BodyOperator:
         call: the operator on descriptions.
         symbols: the functions that are bodies, by attribute, in the order in which they run.
         lead: how many operands are not passed on: the predicate of a branch.
-        states, sequences: how many of those that are passed on are states, and how many then are sequences.
+        states, sequences: how many of the passed operands are states, and how many then are sequences.
         whole: the layout of repeated tensors.
     """
 
@@ -142,7 +142,7 @@ class BodyLayouts:
 
 
 class Bodies:
-    """Finds signatures of operators with bodies on one placement, and infers the bodies of those that are chosen.
+    """Finds signatures of operators with bodies on one placement, and infers the bodies of the chosen signatures.
 
     `solve` infers a function whose arguments are annotated, and `write` annotates it with what was chosen.
     """
@@ -154,20 +154,20 @@ class Bodies:
         self._known: dict[Any, BodySignature] = {}
         self._written: dict[Any, str] = {}
 
-    def add_signature(self, graph: Graph, choice: Choice, replaces: bool) -> bool:
+    def add_signature(self, graph: Graph, assignment: Assignment, replaces: bool) -> bool:
         """Gives the first operator whose operands lie in new layouts the signature for them; whether there is one.
 
         `replaces`: it is the only signature then.
         """
         for node in _with_bodies(graph):
-            stated, choices = notes.read_operation(node.op, notes.IN), node.choices
-            layouts = tuple(stated or (_produced(t, choice) for t in node.inputs))
-            if layouts not in choices.found and len(choices.found) < MAX_SIGNATURES:
+            stated, candidates = notes.read_operation(node.op, notes.IN), node.candidates
+            layouts = tuple(stated or (_produced(t, assignment) for t in node.inputs))
+            if layouts not in candidates.found and len(candidates.found) < MAX_SIGNATURES:
                 found = self._find(node, layouts, stated is not None)
-                rest = [] if replaces or stated else choices.signatures
-                choices.signatures[:] = list(dict.fromkeys([found.signature, *rest]))
-                choices.found[layouts], choices.moved[found.signature] = found.signature, found.moved
-                choices.work = found.work
+                rest = [] if replaces or stated else candidates.signatures
+                candidates.signatures[:] = list(dict.fromkeys([found.signature, *rest]))
+                candidates.found[layouts], candidates.moved[found.signature] = found.signature, found.moved
+                candidates.work = found.work
                 return True
         return False
 
@@ -180,7 +180,7 @@ class Bodies:
         return self._known[key]
 
     def _cheapest(self, node: Node, running: BodyOperator, layouts: Sequence[NdSbp], stated: bool) -> BodySignature:
-        """The cheapest fixed point from the layouts of operands; those that the program states do not change.
+        """The cheapest fixed point from the layouts of operands; layouts that the program states do not change.
 
         Repeated states, such as zeros, may begin split as other arguments are, or as the partial sums that steps add
         to them: that moves nothing.
@@ -257,32 +257,34 @@ class Bodies:
         """Infers a body for arguments in these layouts."""
         function = self._copy(node, running.symbols[name], arguments)
         try:
-            graph, choice = self.solve(function)
-            return self._outcome(function, graph, choice, running.kept(name, arguments))
+            graph, assignment = self.solve(function)
+            return self._outcome(function, graph, assignment, running.kept(name, arguments))
         finally:
             function.op.erase()
 
-    def _outcome(self, function: Function, graph: Graph, choice: Choice, kept: Sequence[NdSbp]) -> BodyLayouts:
+    def _outcome(
+        self, function: Function, graph: Graph, assignment: Assignment, kept: Sequence[NdSbp]
+    ) -> BodyLayouts:
         """The chosen layouts of a body whose first results are to have the layouts `kept`."""
         returned = [n for n in graph.nodes if n.role == "result"]
-        given = [_without_maxima(_produced(n.inputs[0], choice)) for n in returned]
+        given = [_without_maxima(_produced(n.inputs[0], assignment)) for n in returned]
         uses = [graph.tensors[a].uses for a in function.arguments]
-        wanted = [{choice[n].inputs[i] for n, i in u if n.role != "result"} for u in uses]
+        wanted = [{assignment[n].inputs[i] for n, i in u if n.role != "result"} for u in uses]
         layouts = [*kept, *given[len(kept) :]]
-        choice = {**choice, **{n: NdSignature((nd,), ()) for n, nd in zip(returned, layouts, strict=True)}}
-        moved = sum(self.costs.transfer(*move) for move in moves(graph, choice))
-        moved += sum(n.choices.moved.get(choice[n], 0.0) for n in graph.nodes)
-        work, cost = sum(n.choices.work for n in graph.nodes), self.costs.total(graph, choice)
-        added = [_partial_addend(n.inputs[0], choice) for n in returned]
+        assignment = {**assignment, **{n: NdSignature((nd,), ()) for n, nd in zip(returned, layouts, strict=True)}}
+        moved = sum(self.costs.transfer(*move) for move in moves(graph, assignment))
+        moved += sum(n.candidates.moved.get(assignment[n], 0.0) for n in graph.nodes)
+        work, cost = sum(n.candidates.work for n in graph.nodes), self.costs.total(graph, assignment)
+        added = [_partial_addend(n.inputs[0], assignment) for n in returned]
         return BodyLayouts(given, added, wanted, work, moved, cost)
 
-    def write_bodies(self, graph: Graph, choice: Choice) -> None:
+    def write_bodies(self, graph: Graph, assignment: Assignment) -> None:
         """Infers the bodies of a function's operators as their signatures say. The operators name copies."""
         for node in _with_bodies(graph):
             running = BodyOperator.of(node, self.reader.registry, self._whole)
-            arguments = running.arguments(choice[node].inputs)
+            arguments = running.arguments(assignment[node].inputs)
             for name, symbol in running.symbols.items():
-                copy = self._write_body(node, symbol, arguments, running.given(name, choice[node]))
+                copy = self._write_body(node, symbol, arguments, running.given(name, assignment[node]))
                 node.op.attributes[name] = ir.FlatSymbolRefAttr.get(copy, node.op.context)
 
     def _write_body(self, node: Node, symbol: str, arguments: Sequence[NdSbp], given: Sequence[NdSbp]) -> str:
@@ -304,14 +306,14 @@ class Bodies:
         op.attributes["sym_name"] = ir.StringAttr.get(name, op.context)
         (function,) = Structure.of(op).functions.values()
         self._annotate(function, notes.ARGUMENTS, len(function.inputs), arguments)
-        if self.reader.place != WHOLE:
+        if self.reader.placement != WHOLE:
             for inner in operations_in(function):
                 if not len(inner.operands):
-                    write_placement(inner, self.reader.place)
+                    write_placement(inner, self.reader.placement)
         return function
 
     def _annotate(self, function: Function, side: str, count: int, layouts: Sequence[NdSbp]) -> None:
-        place = {} if self.reader.place == WHOLE else {notes.PLACEMENT: ir.StringAttr.get(self.reader.place)}
+        place = {} if self.reader.placement == WHOLE else {notes.PLACEMENT: ir.StringAttr.get(self.reader.placement)}
         attributes = [{notes.ND_SBP: write_nd_sbp(nd), **place} for nd in layouts]
         notes.annotate_values(function.op, side, count, attributes.__getitem__)
 
@@ -320,13 +322,13 @@ def _with_bodies(graph: Graph) -> list[Node]:
     return [n for n in graph.nodes if n.role == "operator" and dialect.named_functions(n.op)]
 
 
-def _produced(tensor: Tensor, choice: Choice) -> NdSbp:
-    return choice[tensor.producer].outputs[tensor.number]
+def _produced(tensor: Tensor, assignment: Assignment) -> NdSbp:
+    return assignment[tensor.producer].outputs[tensor.number]
 
 
-def _partial_addend(tensor: Tensor, choice: Choice) -> NdSbp | None:
+def _partial_addend(tensor: Tensor, assignment: Assignment) -> NdSbp | None:
     """The layout of an operand with partial sums of the operator that gives a tensor."""
-    operands = (_produced(t, choice) for t in tensor.producer.inputs)
+    operands = (_produced(t, assignment) for t in tensor.producer.inputs)
     return next((nd for nd in operands if P in nd and M not in nd), None)
 
 

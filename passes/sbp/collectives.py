@@ -40,7 +40,7 @@ class RankStep:
 
     @property
     def group(self) -> dict[str, Any]:
-        """The attributes that all collectives have; `ranks` are those of the places in a part of the mesh."""
+        """The attributes that all collectives have; `ranks` are the ranks of a part of the mesh, by index."""
         members = self.members
         named = {"ranks": [self.ranks[m] for m in members]} if self.ranks else {}
         return {"mesh_axes": self.step.axes, "members": len(members), "index": members.index(self.rank), **named}
@@ -68,71 +68,77 @@ class RankStep:
         return before, after
 
 
-def emit_step(ops: Builder, x: Value, place: RankStep) -> Value:
+def emit_step(ops: Builder, x: Value, rank_step: RankStep) -> Value:
     """The piece of the rank after the step, from `x`, the piece before the step."""
-    if place.step.kind in JOINED:
-        return emit_joined_step(ops, [x], [place])[0]
-    return x if len(place.members) == 1 else _RULES[place.step.kind](ops, x, place)
+    if rank_step.step.kind in JOINED:
+        return emit_joined_step(ops, [x], [rank_step])[0]
+    return x if len(rank_step.members) == 1 else _RULES[rank_step.step.kind](ops, x, rank_step)
 
 
-def emit_joined_step(ops: Builder, xs: Sequence[Value], places: Sequence[RankStep]) -> Sequence[Value]:
+def emit_joined_step(ops: Builder, xs: Sequence[Value], rank_steps: Sequence[RankStep]) -> Sequence[Value]:
     """The pieces of several tensors after one collective; the steps have one kind in `JOINED` and the same axes."""
-    first = places[0]
-    return xs if len(first.members) == 1 else JOINED[first.step.kind](ops, xs, places)
+    first = rank_steps[0]
+    return xs if len(first.members) == 1 else JOINED[first.step.kind](ops, xs, rank_steps)
 
 
-def _all_reduce(ops: Builder, xs: Sequence[Value], places: Sequence[RankStep]) -> Sequence[Value]:
-    return ops.call("ccl_all_reduce", xs, **places[0].group)
+def _all_reduce(ops: Builder, xs: Sequence[Value], rank_steps: Sequence[RankStep]) -> Sequence[Value]:
+    return ops.call("ccl_all_reduce", xs, **rank_steps[0].group)
 
 
-def _all_max(ops: Builder, xs: Sequence[Value], places: Sequence[RankStep]) -> Sequence[Value]:
-    return ops.call("ccl_all_reduce", xs, reduce_type="max", **places[0].group)
+def _all_max(ops: Builder, xs: Sequence[Value], rank_steps: Sequence[RankStep]) -> Sequence[Value]:
+    return ops.call("ccl_all_reduce", xs, reduce_type="max", **rank_steps[0].group)
 
 
-def _reduce_scatter(ops: Builder, xs: Sequence[Value], places: Sequence[RankStep]) -> Sequence[Value]:
-    axis, sizes = places[0].target_sbp.axis, [n for p in places for n in p.sizes(p.target_sbp, p.step.target)]
-    return ops.call("ccl_reduce_scatter", xs, axis=axis, sizes=sizes, **places[0].group)
+def _reduce_scatter(ops: Builder, xs: Sequence[Value], rank_steps: Sequence[RankStep]) -> Sequence[Value]:
+    axis, sizes = rank_steps[0].target_sbp.axis, [n for p in rank_steps for n in p.sizes(p.target_sbp, p.step.target)]
+    return ops.call("ccl_reduce_scatter", xs, axis=axis, sizes=sizes, **rank_steps[0].group)
 
 
-def _all_gather(ops: Builder, xs: Sequence[Value], places: Sequence[RankStep]) -> Sequence[Value]:
-    axis, sizes = places[0].source_sbp.axis, [n for p in places for n in p.sizes(p.source_sbp, p.step.source)]
-    return ops.call("ccl_all_gather", xs, axis=axis, sizes=sizes, **places[0].group)
+def _all_gather(ops: Builder, xs: Sequence[Value], rank_steps: Sequence[RankStep]) -> Sequence[Value]:
+    axis, sizes = rank_steps[0].source_sbp.axis, [n for p in rank_steps for n in p.sizes(p.source_sbp, p.step.source)]
+    return ops.call("ccl_all_gather", xs, axis=axis, sizes=sizes, **rank_steps[0].group)
 
 
-def _all_to_all(ops: Builder, x: Value, place: RankStep) -> Value:
-    before = {"in_axis": place.source_sbp.axis, "in_sizes": place.sizes(place.source_sbp, place.step.source)}
-    after = {"out_axis": place.target_sbp.axis, "out_sizes": place.sizes(place.target_sbp, place.step.target)}
-    return ops.call("ccl_all_to_all", x, **before, **after, **place.group)[0]
+def _all_to_all(ops: Builder, x: Value, rank_step: RankStep) -> Value:
+    before = {
+        "in_axis": rank_step.source_sbp.axis,
+        "in_sizes": rank_step.sizes(rank_step.source_sbp, rank_step.step.source),
+    }
+    after = {
+        "out_axis": rank_step.target_sbp.axis,
+        "out_sizes": rank_step.sizes(rank_step.target_sbp, rank_step.step.target),
+    }
+    return ops.call("ccl_all_to_all", x, **before, **after, **rank_step.group)[0]
 
 
-def _send_recv(ops: Builder, x: Value, place: RankStep) -> Value:
-    axes, step = place.step.axes, place.step
+def _send_recv(ops: Builder, x: Value, rank_step: RankStep) -> Value:
+    axes, step = rank_step.step.axes, rank_step.step
     others = tuple(B if k in axes else s for k, s in enumerate(step.source))
     attrs = {
-        "shape": local_shape(place.shape, others, place.mesh, place.rank),
-        "mesh": [place.mesh[k] for k in axes],
+        "shape": local_shape(rank_step.shape, others, rank_step.mesh, rank_step.rank),
+        "mesh": [rank_step.mesh[k] for k in axes],
         "src_nd_sbp": [step.source[k] for k in axes],
         "dst_nd_sbp": [step.target[k] for k in axes],
     }
-    return ops.call("ccl_send_recv", x, **attrs, **place.group)[0]
+    return ops.call("ccl_send_recv", x, **attrs, **rank_step.group)[0]
 
 
-def _narrow(ops: Builder, x: Value, place: RankStep) -> Value:
-    before, after = place.regions()
-    axis = place.target_sbp.axis or 0
+def _narrow(ops: Builder, x: Value, rank_step: RankStep) -> Value:
+    before, after = rank_step.regions()
+    axis = rank_step.target_sbp.axis or 0
     start = after[axis][0] - before[axis][0]
     return ops.call("narrow", x, dim=axis, start=start, length=after[axis][1])[0]
 
 
-def _pad(ops: Builder, x: Value, place: RankStep) -> Value:
-    before, after = place.regions()
+def _pad(ops: Builder, x: Value, rank_step: RankStep) -> Value:
+    before, after = rank_step.regions()
     front = [b - a for (b, _), (a, _) in zip(before, after, strict=True)]
     back = [m - f - n for (_, n), (_, m), f in zip(before, after, front, strict=True)]
     return ops.call("pad", x, padding_before=front, padding_after=back)[0]
 
 
-def _keep_first(ops: Builder, x: Value, place: RankStep) -> Value:
-    return x if place.rank == place.members[0] else ops.call("zero_like", x)[0]
+def _keep_first(ops: Builder, x: Value, rank_step: RankStep) -> Value:
+    return x if rank_step.rank == rank_step.members[0] else ops.call("zero_like", x)[0]
 
 
 #: Steps that are one collective for several tensors.

@@ -1,4 +1,4 @@
-"""The cost of a choice of signatures on a machine: computation, communication (transfers) and memory."""
+"""The cost of a layout assignment, a signature for each node: computation, communication (transfers) and memory."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from oneflow.passes.sbp.graph import Graph, Node, Tensor
 from oneflow.passes.sbp.interconnects import ETHERNET
 from oneflow.passes.sbp.placement_transfer import PlacementTransfer
 
-Choice = Mapping[Node, NdSignature]
+Assignment = Mapping[Node, NdSignature]
 
 
-def moves(graph: Graph, choice: Choice) -> Iterator[tuple[Tensor, NdSbp, NdSbp]]:
-    """The transfers of a choice (tensor, source, target): one for all uses of a tensor in one layout."""
+def moves(graph: Graph, assignment: Assignment) -> Iterator[tuple[Tensor, NdSbp, NdSbp]]:
+    """The transfers of an assignment (tensor, source, target): one for all uses of a tensor in one layout."""
     for tensor in dict.fromkeys(graph.tensors.values()):
-        source = choice[tensor.producer].outputs[tensor.number]
-        for target in dict.fromkeys(choice[n].inputs[i] for n, i in tensor.uses):
+        source = assignment[tensor.producer].outputs[tensor.number]
+        for target in dict.fromkeys(assignment[n].inputs[i] for n, i in tensor.uses):
             if target != source:
                 yield tensor, source, target
 
@@ -77,7 +77,7 @@ class Costs:
         axes = range(len(self.mesh))
         layouts = (*signature.inputs, *signature.outputs)
         parts = math.prod(self.mesh[k] for k in axes if any(nd[k].kind == "S" for nd in layouts))
-        return node.choices.work / parts / (self.machine.compute * 1e3)
+        return node.candidates.work / parts / (self.machine.compute * 1e3)
 
     def bytes_sent(self, node: Node, signature: NdSignature) -> int:
         """The bytes that a node sends to another placement, summed over the receiving ranks."""
@@ -99,7 +99,7 @@ class Costs:
 
     def node_cost(self, node: Node, signature: NdSignature) -> float:
         """The cost of a node without the transfers of its operands, in microseconds."""
-        inside = node.choices.moved.get(signature, 0.0)
+        inside = node.candidates.moved.get(signature, 0.0)
         return self.compute_time(node, signature) + self.send_time(node, signature) + inside
 
     def bytes_stored(self, node: Node, signature: NdSignature) -> float:
@@ -111,20 +111,20 @@ class Costs:
         parts = math.prod(p for p, s in zip(self.mesh, nd, strict=True) if s.kind == "S")
         return tensor.bytes / parts
 
-    def total(self, graph: Graph, choice: Choice) -> float:
+    def total(self, graph: Graph, assignment: Assignment) -> float:
         """The cost of a graph, in microseconds."""
-        moving = sum(self.transfer(*move) for move in moves(graph, choice))
-        return sum(self.node_cost(n, choice[n]) for n in graph.nodes) + moving
+        moving = sum(self.transfer(*move) for move in moves(graph, assignment))
+        return sum(self.node_cost(n, assignment[n]) for n in graph.nodes) + moving
 
-    def bytes_moved(self, graph: Graph, choice: Choice) -> int:
+    def bytes_moved(self, graph: Graph, assignment: Assignment) -> int:
         """The bytes that all ranks together receive."""
-        between = sum(self.bytes_sent(n, choice[n]) for n in graph.nodes)
-        return between + sum(self.boxing.cost(s, t, x.shape, x.width) for x, s, t in moves(graph, choice))
+        between = sum(self.bytes_sent(n, assignment[n]) for n in graph.nodes)
+        return between + sum(self.boxing.cost(s, t, x.shape, x.width) for x, s, t in moves(graph, assignment))
 
-    def memory(self, graph: Graph, choice: Choice) -> float:
+    def memory(self, graph: Graph, assignment: Assignment) -> float:
         """The bytes of all tensors on one device."""
-        return sum(self.bytes_stored(n, choice[n]) for n in graph.nodes)
+        return sum(self.bytes_stored(n, assignment[n]) for n in graph.nodes)
 
-    def fits(self, graph: Graph, choice: Choice) -> bool:
+    def fits(self, graph: Graph, assignment: Assignment) -> bool:
         """Whether the tensors fit in a device's memory."""
-        return not self.machine.memory or self.memory(graph, choice) <= self.machine.memory * 1e9
+        return not self.machine.memory or self.memory(graph, assignment) <= self.machine.memory * 1e9

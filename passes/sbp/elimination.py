@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from oneflow.dialect.nd_sbp import NdSbp, NdSignature
-from oneflow.passes.sbp.cost import Choice, Costs
+from oneflow.passes.sbp.cost import Assignment, Costs
 from oneflow.passes.sbp.graph import Graph, Node, Tensor
 
 Table = np.ndarray
@@ -27,13 +27,13 @@ SWEEPS = 3
 MEMORY_PRICES = (0.0, *(1e-7 * 4.0**k for k in range(12)))
 
 
-def choose_by_elimination(graph: Graph, costs: Costs, start: Choice) -> dict[Node, NdSignature] | None:
+def choose_by_elimination(graph: Graph, costs: Costs, start: Assignment) -> dict[Node, NdSignature] | None:
     """Cheap signatures for a graph: the best of several passes; None where none fits in memory.
 
     Args:
         graph: the nodes with their candidates.
         costs: the cost model.
-        start: an initial choice; the result is never worse if the initial choice fits.
+        start: an initial assignment; the result is never worse if the initial assignment fits.
     """
     fitting = [dict(start)] if costs.fits(graph, start) else []
     for price in MEMORY_PRICES if costs.machine.memory else MEMORY_PRICES[:1]:
@@ -44,10 +44,12 @@ def choose_by_elimination(graph: Graph, costs: Costs, start: Choice) -> dict[Nod
     return min(fitting, key=lambda c: costs.total(graph, c)) if fitting else None
 
 
-def _passes(graph: Graph, costs: Costs, start: Choice, price: float) -> Iterator[dict[Node, NdSignature]]:
-    """Choices in which each use pays its whole transfer, then an equal share; further passes improve each."""
+def _passes(graph: Graph, costs: Costs, start: Assignment, price: float) -> Iterator[dict[Node, NdSignature]]:
+    """Assignments in which each use pays its whole transfer, then an equal share; further passes improve each."""
     tables = _Tables(costs, price)
-    present: Choice = {n: s if s in n.choices.signatures else n.choices.signatures[-1] for n, s in start.items()}
+    present: Assignment = {
+        n: s if s in n.candidates.signatures else n.candidates.signatures[-1] for n, s in start.items()
+    }
     for first in (_full_share, _equal_share):
         known, shares = present, first
         for _ in range(SWEEPS):
@@ -58,24 +60,24 @@ def _passes(graph: Graph, costs: Costs, start: Choice, price: float) -> Iterator
             known, shares = chosen, _marginal_share
 
 
-#: The share of a tensor's transfer cost that each use pays, by signature of the using node, given the last choice.
-Shares = Callable[[Tensor, Choice], "list[Table]"]
+#: The share of a tensor's transfer cost that each use pays, by signature of the using node, after an assignment.
+Shares = Callable[[Tensor, Assignment], "list[Table]"]
 
 
-def _full_share(tensor: Tensor, known: Choice) -> list[Table]:
+def _full_share(tensor: Tensor, known: Assignment) -> list[Table]:
     return [np.ones(1)] * len(tensor.uses)
 
 
-def _equal_share(tensor: Tensor, known: Choice) -> list[Table]:
+def _equal_share(tensor: Tensor, known: Assignment) -> list[Table]:
     return [np.full(1, 1 / len(tensor.uses)) for _ in tensor.uses]
 
 
-def _marginal_share(tensor: Tensor, known: Choice) -> list[Table]:
+def _marginal_share(tensor: Tensor, known: Assignment) -> list[Table]:
     """The full cost where no other use makes the same transfer, else nothing."""
     transfers = Counter(known[node].inputs[number] for node, number in tensor.uses)
     tables = []
     for node, number in tensor.uses:
-        own, layouts = known[node].inputs[number], [s.inputs[number] for s in node.choices.signatures]
+        own, layouts = known[node].inputs[number], [s.inputs[number] for s in node.candidates.signatures]
         tables.append(np.array([transfers[layout] == (layout == own) for layout in layouts]))
     return tables
 
@@ -91,9 +93,9 @@ class _Tables:
 
     def node_cost(self, node: Node) -> Table:
         """The cost of a node and of storing its results, by signature."""
-        key = id(node.choices)
+        key = id(node.candidates)
         if key not in self._nodes:
-            signatures = node.choices.signatures
+            signatures = node.candidates.signatures
             self._nodes[key] = np.array(
                 [self.costs.node_cost(node, s) + self.price * self.costs.bytes_stored(node, s) for s in signatures]
             )
@@ -101,7 +103,7 @@ class _Tables:
 
     def edge_cost(self, tensor: Tensor, node: Node, number: int) -> Table:
         """The cost of moving a tensor, by signature of its producer and of its reader."""
-        produced, wanted = tensor.producer.choices, node.choices
+        produced, wanted = tensor.producer.candidates, node.candidates
         key = (id(produced), tensor.number, id(wanted), number, tensor.shape, tensor.width)
         if key not in self._edges:
             sources, rows = _numbered([s.outputs[tensor.number] for s in produced.signatures])
@@ -123,10 +125,10 @@ def _numbered(layouts: list[NdSbp]) -> tuple[list[NdSbp], list[int]]:
 class _Elimination:
     """A sweep over a graph."""
 
-    def __init__(self, graph: Graph, tables: _Tables, known: Choice, shares: Shares) -> None:
+    def __init__(self, graph: Graph, tables: _Tables, known: Assignment, shares: Shares) -> None:
         self.nodes = graph.nodes
         self.number = {node: i for i, node in enumerate(self.nodes)}
-        self.fixed = [n.choices.signatures.index(known[n]) for n in self.nodes]
+        self.fixed = [n.candidates.signatures.index(known[n]) for n in self.nodes]
         self.node_costs = [tables.node_cost(n) for n in self.nodes]
         self.neighbours: list[dict[int, Table]] = [{} for _ in self.nodes]
         for tensor in dict.fromkeys(graph.tensors.values()):
@@ -197,4 +199,4 @@ class _Elimination:
         chosen: dict[int, int] = {}
         for i, (neighbours, best) in reversed(list(steps.items())):
             chosen[i] = int(best[tuple(chosen[n] for n in neighbours)])
-        return {node: node.choices.signatures[chosen[i]] for i, node in enumerate(self.nodes)}
+        return {node: node.candidates.signatures[chosen[i]] for i, node in enumerate(self.nodes)}

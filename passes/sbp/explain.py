@@ -1,4 +1,4 @@
-"""The text of `explain`: every operator, its candidate signatures with their costs, and the choice."""
+"""The text of `explain`: every operator, its candidate signatures with their costs, and the assigned signature."""
 
 from __future__ import annotations
 
@@ -6,34 +6,35 @@ from collections.abc import Iterator
 
 from oneflow.dialect.nd_sbp import NdSbp, NdSignature
 from oneflow.dialect.reader import place_of
-from oneflow.passes.sbp.cost import Choice, Costs
+from oneflow.passes.sbp.cost import Assignment, Costs
 from oneflow.passes.sbp.graph import Graph, Node, Tensor
 from oneflow.passes.sbp.greedy import priority
 
 
-def explain(name: str, graph: Graph, choice: Choice, costs: Costs) -> str:
-    """The text for one function: candidates with `*` at the chosen one, given the earlier choices."""
+def explain(name: str, graph: Graph, assignment: Assignment, costs: Costs) -> str:
+    """The text for one function: candidates with `*` at the chosen one, given the assignment of earlier nodes."""
     lines = [f"@{name} on a mesh of {'x'.join(map(str, costs.mesh))}"]
     for node in graph.nodes:
         lines += [f"  {place_of(node.op.location)}: {node}"]
-        lines += candidates(node, choice, costs)
-    lines.append(f"  total: {costs.total(graph, choice):.1f} us, {costs.bytes_moved(graph, choice)} bytes moved,"
-                 f" {costs.memory(graph, choice):.0f} bytes on a device")  # fmt: skip
+        lines += candidates(node, assignment, costs)
+    lines.append(f"  total: {costs.total(graph, assignment):.1f} us,"
+                 f" {costs.bytes_moved(graph, assignment)} bytes moved,"
+                 f" {costs.memory(graph, assignment):.0f} bytes on a device")  # fmt: skip
     return "\n".join(lines)
 
 
-def _operands(node: Node, signature: NdSignature, choice: Choice) -> Iterator[tuple[Tensor, NdSbp, NdSbp]]:
+def _operands(node: Node, signature: NdSignature, assignment: Assignment) -> Iterator[tuple[Tensor, NdSbp, NdSbp]]:
     for tensor, wanted in zip(node.inputs, signature.inputs, strict=True):
-        yield tensor, choice[tensor.producer].outputs[tensor.number], wanted
+        yield tensor, assignment[tensor.producer].outputs[tensor.number], wanted
 
 
-def candidates(node: Node, choice: Choice, costs: Costs) -> Iterator[str]:
-    """The lines of one node: its signatures with their costs after the earlier choices."""
-    chosen = choice[node]
-    listed = node.choices.signatures if chosen in node.choices.signatures else [chosen]
-    layouts = [nd for _, nd, _ in _operands(node, chosen, choice)]
+def candidates(node: Node, assignment: Assignment, costs: Costs) -> Iterator[str]:
+    """The lines of one node: its signatures with their costs, given the assignment of earlier nodes."""
+    chosen = assignment[node]
+    listed = node.candidates.signatures if chosen in node.candidates.signatures else [chosen]
+    layouts = [nd for _, nd, _ in _operands(node, chosen, assignment)]
     for signature in listed:
-        moves = list(_operands(node, signature, choice))
+        moves = list(_operands(node, signature, assignment))
         moved = sum(costs.boxing.cost(a, b, t.shape, t.width) for t, a, b in moves) + costs.bytes_sent(
             node, signature
         )

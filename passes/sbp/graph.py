@@ -82,7 +82,7 @@ class Node:
     op: ir.Operation
     role: str
     inputs: list[Tensor]
-    choices: NodeCandidates
+    candidates: NodeCandidates
     outputs: list[Tensor] = field(default_factory=list)
     constrained: bool = False
     placement_transfer: PlacementTransfer | None = None
@@ -143,7 +143,7 @@ def static_desc(value: ir.Value) -> TensorDesc | None:
 class GraphReader:
     """Reads functions into graphs; equal calls get the same `NodeCandidates`.
 
-    Of a program with several placements, `submeshes`, the graphs of the placement `place` are read.
+    Of a program with several placements, `submeshes`, the graphs of the placement `placement` are read.
     """
 
     def __init__(
@@ -152,12 +152,12 @@ class GraphReader:
         registry: Registry,
         functions: Mapping[str, ir.Operation] = EMPTY,
         submeshes: Submeshes = EMPTY,
-        place: str = WHOLE,
+        placement: str = WHOLE,
     ) -> None:
         self.mesh, self.registry, self.functions = mesh, registry, functions
-        self.submeshes, self.place = submeshes, place
-        self._choices: dict[Any, tuple[Call, NodeCandidates]] = {}
-        self._layout_choices: dict[Any, NodeCandidates] = {}
+        self.submeshes, self.placement = submeshes, placement
+        self._operator_candidates: dict[Any, tuple[Call, NodeCandidates]] = {}
+        self._layout_candidates: dict[Any, NodeCandidates] = {}
         self._repeated = broadcast(mesh)
 
     def read(self, function: Function) -> Graph:
@@ -180,23 +180,23 @@ class GraphReader:
         places = placements_of(function.op, notes.ARGUMENTS, len(function.inputs))
         for number, (value, nd) in enumerate(zip(function.arguments, annotated, strict=True)):
             desc = static_desc(value)
-            if desc is not None and places[number] == self.place:
+            if desc is not None and places[number] == self.placement:
                 self._check(nd, desc, f"argument {number}", function.op)
-                choices = self._value_choices(desc, nd, True)
-                graph.add(Node(function.op, "argument", [], choices, constrained=nd is not None), [value], [desc])
+                candidates = self._value_candidates(desc, nd, True)
+                graph.add(Node(function.op, "argument", [], candidates, constrained=nd is not None), [value], [desc])
 
     def _check(self, nd: NdSbp | None, desc: TensorDesc, what: str, op: ir.Operation) -> None:
         if nd is not None:
             notes.expect_layout(nd, desc, self.mesh, what, op.location)
 
-    def _value_choices(self, desc: TensorDesc, nd: NdSbp | None, produced: bool) -> NodeCandidates:
+    def _value_candidates(self, desc: TensorDesc, nd: NdSbp | None, produced: bool) -> NodeCandidates:
         """Signatures of a node with one tensor, a result or an operand."""
         key = (desc, nd, produced)
-        if key not in self._layout_choices:
+        if key not in self._layout_candidates:
             layouts = value_layouts(desc, self.mesh) if nd is None else [nd]
             signatures = [NdSignature((), (o,)) if produced else NdSignature((o,), ()) for o in layouts]
-            self._layout_choices[key] = NodeCandidates(signatures)
-        return self._layout_choices[key]
+            self._layout_candidates[key] = NodeCandidates(signatures)
+        return self._layout_candidates[key]
 
     def _visit(self, graph: Graph, function: Function, op: ir.Operation) -> None:
         name = op.name
@@ -204,7 +204,7 @@ class GraphReader:
             self._visit_return(graph, function, op)
         elif crosses(op):
             self._visit_placement_transfer(graph, op)
-        elif placement_of(op) != self.place:
+        elif placement_of(op) != self.placement:
             return
         elif name == notes.PARALLEL_CAST:
             self._visit_parallel_cast(graph, op)
@@ -228,19 +228,19 @@ class GraphReader:
         assert desc is not None
         notes.expect_layout(nd, desc, target.mesh, op.name, op.location)
         if tensor is not None:
-            choices = self._value_choices(tensor.desc, None, False)
+            candidates = self._value_candidates(tensor.desc, None, False)
             graph.add(
                 Node(
                     op,
                     "sent",
                     [tensor],
-                    choices,
-                    placement_transfer=PlacementTransfer(self.submeshes[self.place], target, nd),
+                    candidates,
+                    placement_transfer=PlacementTransfer(self.submeshes[self.placement], target, nd),
                 )
             )
-        if placement_of(op) == self.place:
-            choices = self._value_choices(desc, nd, True)
-            graph.add(Node(op, "received", [], choices, constrained=True), [op.results[0]], [desc])
+        if placement_of(op) == self.placement:
+            candidates = self._value_candidates(desc, nd, True)
+            graph.add(Node(op, "received", [], candidates, constrained=True), [op.results[0]], [desc])
 
     def _visit_parallel_cast(self, graph: Graph, op: ir.Operation) -> None:
         tensor, nd = graph.tensor(op, 0), cast_layout(op, self.registry)
@@ -251,13 +251,13 @@ class GraphReader:
     def _visit_operator(self, graph: Graph, op: ir.Operation) -> None:
         inputs = [graph.tensor(op, i) for i in range(len(op.operands))]
         key = (op.name, tuple(t.desc for t in inputs), tuple(op.attributes.items()) if len(op.attributes) else ())
-        if key not in self._choices:
-            self._choices[key] = self._candidates(op, inputs)
-        call, choices = self._choices[key]
+        if key not in self._operator_candidates:
+            self._operator_candidates[key] = self._candidates(op, inputs)
+        call, candidates = self._operator_candidates[key]
         if dialect.named_functions(op):
-            choices = NodeCandidates(list(choices.signatures), choices.work)
+            candidates = NodeCandidates(list(candidates.signatures), candidates.work)
         constrained = notes.IN in op.attributes or notes.OUT in op.attributes
-        graph.add(Node(op, "operator", inputs, choices, constrained=constrained), list(op.results), call.results)
+        graph.add(Node(op, "operator", inputs, candidates, constrained=constrained), list(op.results), call.results)
 
     def _candidates(self, op: ir.Operation, inputs: Sequence[Tensor]) -> tuple[Call, NodeCandidates]:
         record = dialect.record_of(op, self.registry)
@@ -301,8 +301,8 @@ class GraphReader:
             nd = self._repeated if stated is None and several else stated
             if tensor is not None:
                 self._check(nd, tensor.desc, f"result {number}", op)
-                choices = self._value_choices(tensor.desc, nd, False)
-                graph.add(Node(op, "result", [tensor], choices, constrained=nd is not None))
+                candidates = self._value_candidates(tensor.desc, nd, False)
+                graph.add(Node(op, "result", [tensor], candidates, constrained=nd is not None))
 
     def _visit_other(self, graph: Graph, op: ir.Operation) -> None:
         inputs = [graph.tensors[v] for v in op.operands if v in graph.tensors]
@@ -324,7 +324,7 @@ class GraphReader:
                 graph.add(Node(op, "fixed", [], replicated, constrained=True), [value], [desc])
 
     def _call_layouts(self, op: ir.Operation) -> NdSignature | None:
-        """The layouts of a call's operands and results: those of the annotated callee."""
+        """The layouts of a call's operands and results: the layouts of the annotated callee."""
         callee = self.functions.get(qualified_callee(op))
         if callee is None:
             return None

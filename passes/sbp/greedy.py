@@ -1,4 +1,4 @@
-"""The greedy strategy: OneFlow's own choice, operator by operator in program order."""
+"""The greedy strategy: OneFlow's own layout assignment, operator by operator in program order."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def choose_greedily(graph: Graph, mesh: Mesh) -> dict[Node, NdSignature]:
     known: dict[tuple[object, ...], NdSignature] = {}
     for node in graph.nodes:
         layouts = tuple(chosen[t.producer].outputs[t.number] for t in node.inputs)
-        key = (id(node.choices), node.constrained, layouts)
+        key = (id(node.candidates), node.constrained, layouts)
         if key not in known:
             known[key] = _choose(node, layouts, mesh)
         chosen[node] = known[key]
@@ -31,7 +31,7 @@ def choose_greedily(graph: Graph, mesh: Mesh) -> dict[Node, NdSignature]:
 
 
 def _choose(node: Node, layouts: Sequence[NdSbp], mesh: Mesh) -> NdSignature:
-    signatures = node.choices.signatures
+    signatures = node.candidates.signatures
     if node.role == "result" and not node.constrained:
         return NdSignature((tuple(B if s.is_partial else s for s in layouts[0]),), ())
     if not node.inputs:

@@ -12,7 +12,7 @@ from oneflow.passes.base import PassError
 from oneflow.passes.sbp import annotations as notes
 from oneflow.passes.sbp.auto import choose_cheapest
 from oneflow.passes.sbp.bodies import Bodies
-from oneflow.passes.sbp.cost import Choice, Costs
+from oneflow.passes.sbp.cost import Assignment, Costs
 from oneflow.passes.sbp.graph import Graph, GraphReader, Node, operations_in
 from oneflow.passes.sbp.greedy import choose_greedily
 from oneflow.passes.sbp.placements import assign_placements
@@ -38,7 +38,7 @@ class Inference:
     structure: Structure
     reader: GraphReader
     costs: Costs
-    watch: Callable[[Function, Graph, Choice], None]
+    watch: Callable[[Function, Graph, Assignment], None]
     bodies: Bodies = field(init=False)
 
     def __post_init__(self) -> None:
@@ -52,12 +52,12 @@ class Inference:
         """
         self._write(function, *self._infer(function))
 
-    def _write(self, function: Function, graph: Graph, choice: Choice) -> None:
-        self.bodies.write_bodies(graph, choice)
-        write_choice(function, graph, choice, self.reader)
-        self.watch(function, graph, choice)
+    def _write(self, function: Function, graph: Graph, assignment: Assignment) -> None:
+        self.bodies.write_bodies(graph, assignment)
+        write_assignment(function, graph, assignment, self.reader)
+        self.watch(function, graph, assignment)
 
-    def _infer_body(self, function: Function) -> tuple[Graph, Choice]:
+    def _infer_body(self, function: Function) -> tuple[Graph, Assignment]:
         """The graph and the signatures of a copy of a body, all of which is on this placement.
 
         Raises:
@@ -66,7 +66,7 @@ class Inference:
         assign_placements(function, self.reader.submeshes, self.reader.registry)
         elsewhere = next((op for op in operations_in(function) if crosses(op)), None)
         if elsewhere is not None:
-            here, there = (self.reader.submeshes[p] for p in (self.reader.place, placement_of(elsewhere)))
+            here, there = (self.reader.submeshes[p] for p in (self.reader.placement, placement_of(elsewhere)))
             raise PassError(
                 f"{elsewhere.name}: expected bodies on one placement, {here}, got a cast to {there}; move the tensor"
                 " before or after",
@@ -74,32 +74,34 @@ class Inference:
             )
         return self._infer(function)
 
-    def _infer(self, function: Function) -> tuple[Graph, Choice]:
+    def _infer(self, function: Function) -> tuple[Graph, Assignment]:
         """The graph of a function, in which operators may have been decomposed, and its signatures."""
         end = time.monotonic() + self.time_limit
-        graph, choice = self._solve(function, end)
-        while decomposable := self._operators_to_decompose(function, graph, choice, end):
+        graph, assignment = self._solve(function, end)
+        while decomposable := self._operators_to_decompose(function, graph, assignment, end):
             self._decompose(function, decomposable)
-            graph, choice = self._solve(function, end)
-        return graph, choice
+            graph, assignment = self._solve(function, end)
+        return graph, assignment
 
-    def _solve(self, function: Function, end: float) -> tuple[Graph, Choice]:
-        """The graph of a function as it is, and its signatures; those of operators with bodies are found by turns."""
+    def _solve(self, function: Function, end: float) -> tuple[Graph, Assignment]:
+        """The graph of a function as it is, and its signatures; operators with bodies and the bodies take turns."""
         graph = self.reader.read(function)
-        choice = self._choose(function, graph, end)
-        while self.bodies.add_signature(graph, choice, replaces=self.strategy == "greedy"):
-            choice = self._choose(function, graph, end)
-        return graph, choice
+        assignment = self._choose(function, graph, end)
+        while self.bodies.add_signature(graph, assignment, replaces=self.strategy == "greedy"):
+            assignment = self._choose(function, graph, end)
+        return graph, assignment
 
-    def _operators_to_decompose(self, function: Function, graph: Graph, choice: Choice, end: float) -> list[Node]:
-        """The operators to decompose: with the greedy strategy those whose operands would have to be resharded."""
+    def _operators_to_decompose(
+        self, function: Function, graph: Graph, assignment: Assignment, end: float
+    ) -> list[Node]:
+        """The operators to decompose: with the greedy strategy, operators whose operands would be resharded."""
         registry = self.reader.registry
         if self.strategy == "greedy":
-            return operators_to_reshard(graph, choice, registry)
+            return operators_to_reshard(graph, assignment, registry)
         nodes = decomposable_operators(graph, registry)
-        return nodes if nodes and self._is_cheaper_decomposed(function, graph, choice, end) else []
+        return nodes if nodes and self._is_cheaper_decomposed(function, graph, assignment, end) else []
 
-    def _is_cheaper_decomposed(self, function: Function, graph: Graph, choice: Choice, end: float) -> bool:
+    def _is_cheaper_decomposed(self, function: Function, graph: Graph, assignment: Assignment, end: float) -> bool:
         """Whether the decomposed operators cost less, in transfers and computation, than the operators themselves."""
         with function.op.location:
             copy = ir.Module.parse(program_of(function.op).get_asm(assume_verified=True))
@@ -109,7 +111,7 @@ class Inference:
             self._decompose(twin, nodes)
             other = self.reader.read(twin)
         chosen = self._choose(twin, other, end)
-        return self.costs.total(other, chosen) < self.costs.total(graph, choice)
+        return self.costs.total(other, chosen) < self.costs.total(graph, assignment)
 
     def _decompose(self, function: Function, nodes: list[Node]) -> None:
         """Decomposes operators; the new operators get the placement of the old ones."""
@@ -117,14 +119,14 @@ class Inference:
         if len(self.reader.submeshes) > 1:
             assign_placements(function, self.reader.submeshes, self.reader.registry)
 
-    def _choose(self, function: Function, graph: Graph, end: float) -> Choice:
+    def _choose(self, function: Function, graph: Graph, end: float) -> Assignment:
         greedy = choose_greedily(graph, self.costs.mesh)
         if self.strategy == "greedy":
             return greedy
         cheapest = choose_cheapest(graph, self.costs, greedy, max(0.0, end - time.monotonic()))
         if cheapest is None:
             raise PassError(
-                f"@{function.name}: no choice of signatures was found whose tensors fit in"
+                f"@{function.name}: no assignment of signatures was found whose tensors fit in"
                 f" memory={self.costs.machine.memory} GB on each device (greedily chosen ones need"
                 f" {self.costs.memory(graph, greedy) / 1e9:.3g} GB); raise memory or time-limit, or use a"
                 " larger mesh",
@@ -133,12 +135,12 @@ class Inference:
         return cheapest
 
 
-def write_choice(function: Function, graph: Graph, choice: Choice, reader: GraphReader) -> None:
+def write_assignment(function: Function, graph: Graph, assignment: Assignment, reader: GraphReader) -> None:
     """Annotates a function, and its operators, with what was chosen on a placement."""
     arguments: list[NdSbp] = []
     results: list[NdSbp] = []
     for node in graph.nodes:
-        signature = choice[node]
+        signature = assignment[node]
         if node.role == "argument":
             arguments += signature.outputs
         elif node.role == "result" and node.op == function.returns[0]:
@@ -164,7 +166,7 @@ def _annotate(
     stated = notes.read_values(function.op, name, len(types))
     places = placements_of(function.op, name, len(types))
     nds = [
-        _layout(t, old, rest, reader.mesh) if place == reader.place else old
+        _layout(t, old, rest, reader.mesh) if place == reader.placement else old
         for t, old, place in zip(types, stated, places, strict=True)
     ]
     attributes = [{} if nd is None else {notes.ND_SBP: write_nd_sbp(nd)} for nd in nds]

@@ -1,4 +1,4 @@
-"""The layouts of values in a program after layout propagation, and those that operations require.
+"""The layouts of values in a program after layout propagation, and the layouts that operations require.
 
 The source of the layouts is the annotations of `oneflow-infer-sbp`.
 """
@@ -28,7 +28,7 @@ class Layouts:
     registry: Registry
     functions: dict[str, ir.Operation]
     values: dict[ir.Value, NdSbp] = field(default_factory=dict)
-    places: dict[ir.Value, Submesh] = field(default_factory=dict)
+    submesh_of: dict[ir.Value, Submesh] = field(default_factory=dict)
     descs: dict[ir.Value, TensorDesc] = field(default_factory=dict)
 
     def add_arguments(self, function: Function) -> None:
@@ -59,7 +59,7 @@ class Layouts:
         desc = static_desc(value)
         assert desc is not None, value
         self.values[value], self.descs[value] = nd, desc
-        self.places[value] = self.submeshes[place]
+        self.submesh_of[value] = self.submeshes[place]
 
     def is_relaxing_cast(self, op: ir.Operation) -> bool:
         """Whether an operation is a `tensor.cast` to a less specific type."""
@@ -109,7 +109,7 @@ class Layouts:
         if self.is_relaxing_cast(op):
             source = op.operands[0]
             self.values[op.results[0]], self.descs[op.results[0]] = self.values[source], self.descs[source]
-            self.places[op.results[0]] = self.places[source]
+            self.submesh_of[op.results[0]] = self.submesh_of[source]
             return
         for value, nd in zip(op.results, self.result_layouts(op), strict=True):
             if nd is not None:

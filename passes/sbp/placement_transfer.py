@@ -23,7 +23,7 @@ class PlacementTransfer:
 
     def _missing(self, shape: tuple[int, ...], source_layout: NdSbp, place: int, rank: int) -> int:
         need = local_region(shape, self.layout, self.target.mesh, place)
-        before = self.source.place(rank)
+        before = self.source.index_of(rank)
         have = None if before is None else local_region(shape, source_layout, self.source.mesh, before)
         return math.prod(n for _, n in need) - (0 if have is None else _common(need, have))
 

@@ -31,24 +31,24 @@ def assign_placements(function: Function, submeshes: Submeshes, registry: Regist
 
 
 class _Assignment:
-    """A function; `places` has the placements of the values so far, `transferred` casts to others."""
+    """A function; `placement_of_value` has the placements of the values so far, `transferred` casts to others."""
 
     def __init__(self, function: Function, submeshes: Submeshes, registry: Registry) -> None:
         self.function, self.submeshes, self.registry = function, submeshes, registry
-        self.places: dict[ir.Value, str] = {}
+        self.placement_of_value: dict[ir.Value, str] = {}
         self.transferred: dict[tuple[ir.Value, str], ir.Value] = {}
 
     def run(self) -> None:
         names = placements_of(self.function.op, notes.ARGUMENTS, len(self.function.inputs))
         for value, name in zip(self.function.arguments, names, strict=True):
-            self.places[value] = self._known(name, self.function.op)
+            self.placement_of_value[value] = self._checked_placement(name, self.function.op)
         for op in operations_in(self.function):
             self._visit(op)
 
     def _at(self, value: ir.Value) -> str:
-        return self.places.get(value, WHOLE)
+        return self.placement_of_value.get(value, WHOLE)
 
-    def _known(self, name: str, op: ir.Operation) -> str:
+    def _checked_placement(self, name: str, op: ir.Operation) -> str:
         if name not in self.submeshes:
             known = ", ".join(self.submeshes)
             raise PassError(f"{op.name}: expected one of the placements {known}, got {name!r}", op.location)
@@ -64,38 +64,38 @@ class _Assignment:
         elif op.name == "func.return":
             self._return(op)
         elif len(self.submeshes) > 1:
-            self._place(op)
+            self._assign_placement(op)
 
-    def _place(self, op: ir.Operation) -> None:
+    def _assign_placement(self, op: ir.Operation) -> None:
         """Gives an operation the placement of its operands."""
         if len(op.regions) or op.name == "func.call":
             raise PassError(
                 f"{op.name}: expected operators alone in a program of several placements; inline calls", op.location
             )
         if op.name.startswith(dialect.PREFIX) and "barrier" in dialect.record_of(op, self.registry).traits:
-            self._place_barrier(op)
+            self._assign_barrier(op)
             return
-        place = self._common_placement(op)
+        placement = self._common_placement(op)
         for number, value in enumerate(op.operands):
-            if self._at(value) != place:
-                op.operands[number] = self._transfer(op, value, place, broadcast(self.submeshes[place].mesh))
-        self._set(op, place)
+            if self._at(value) != placement:
+                op.operands[number] = self._transfer(op, value, placement, broadcast(self.submeshes[placement].mesh))
+        self._set_placement(op, placement)
 
-    def _place_barrier(self, op: ir.Operation) -> None:
+    def _assign_barrier(self, op: ir.Operation) -> None:
         """Gives a barrier the placement of its first operand; operands on other placements are not waited for."""
-        place = self._at(op.operands[0])
-        if all(self._at(v) == place for v in op.operands):
-            self._set(op, place)
+        placement = self._at(op.operands[0])
+        if all(self._at(v) == placement for v in op.operands):
+            self._set_placement(op, placement)
             return
         op.results[0].replace_all_uses_with(op.operands[0])
         op.erase()
 
-    def _set(self, op: ir.Operation, place: str) -> None:
-        write_placement(op, place)
-        self.places.update(dict.fromkeys(op.results, place))
+    def _set_placement(self, op: ir.Operation, placement: str) -> None:
+        write_placement(op, placement)
+        self.placement_of_value.update(dict.fromkeys(op.results, placement))
 
     def _common_placement(self, op: ir.Operation) -> str:
-        stated = [self._known(placement_of(op), op)] if notes.PLACEMENT in op.attributes else []
+        stated = [self._checked_placement(placement_of(op), op)] if notes.PLACEMENT in op.attributes else []
         names = list(dict.fromkeys([*stated, *(p for v in op.operands if (p := self._at(v)) != WHOLE)]))
         if len(names) > 1:
             one, other = (self.submeshes[name] for name in names[:2])
@@ -106,28 +106,28 @@ class _Assignment:
             )
         return names[0] if names else WHOLE
 
-    def _transfer(self, op: ir.Operation, value: ir.Value, place: str, nd: NdSbp) -> ir.Value:
+    def _transfer(self, op: ir.Operation, value: ir.Value, placement: str, nd: NdSbp) -> ir.Value:
         """`value` on another placement, before `op`."""
         _require_rank(op, value)
-        if (value, place) not in self.transferred:
+        if (value, placement) not in self.transferred:
             ops = IRBuilder(self.registry, ir.InsertionPoint(op), op.location)
-            cast = ops.hierarchical_parallel_cast(ops.wrap(value), nd_sbp=nd, placement=place).handle
-            self._set(cast.owner, place)
-            self.transferred[value, place] = cast
-        return self.transferred[value, place]
+            cast = ops.hierarchical_parallel_cast(ops.wrap(value), nd_sbp=nd, placement=placement).handle
+            self._set_placement(cast.owner, placement)
+            self.transferred[value, placement] = cast
+        return self.transferred[value, placement]
 
     def _cast(self, op: ir.Operation) -> None:
         """A cast of the program; no partial sums are sent between placements: the target placement forms them."""
         source = self._at(op.operands[0])
-        place = self._known(placement_of(op), op) if crosses(op) else source
-        if crosses(op) and place == source:
+        placement = self._checked_placement(placement_of(op), op) if crosses(op) else source
+        if crosses(op) and placement == source:
             del op.attributes["placement"]
         nd: NdSbp = dialect.read_attributes(op, dialect.record_of(op, self.registry))["nd_sbp"]
         if crosses(op) and any(s.is_partial for s in nd):
             without_partial = tuple(B if s.is_partial else s for s in nd)
-            op.operands[0] = self._transfer(op, op.operands[0], place, without_partial)
+            op.operands[0] = self._transfer(op, op.operands[0], placement, without_partial)
             del op.attributes["placement"]
-        self._set(op, place)
+        self._set_placement(op, placement)
 
     def _plain_cast(self, op: ir.Operation) -> None:
         """A cast that states the layout on the one axis of the mesh."""
@@ -151,18 +151,18 @@ class _Assignment:
     def _transfer_gradient(self, op: ir.Operation) -> None:
         """Moves a gradient to the placement of the differentiated value."""
         value, like = op.operands
-        place = self._at(like)
+        placement = self._at(like)
         attributes = dialect.read_attributes(op, dialect.record_of(op, self.registry))
         nd: NdSbp = attributes["nd_sbp"]
-        if place != self._at(value):
-            mesh = self.submeshes[place].mesh
+        if placement != self._at(value):
+            mesh = self.submeshes[placement].mesh
             without_partial = tuple(B if s.is_partial else s for s in nd)
-            value = self._transfer(op, value, place, without_partial if len(nd) == len(mesh) else broadcast(mesh))
+            value = self._transfer(op, value, placement, without_partial if len(nd) == len(mesh) else broadcast(mesh))
         elif attributes["stated"]:
             _require_rank(op, value)
             ops = IRBuilder(self.registry, ir.InsertionPoint(op), op.location)
             value = ops.hierarchical_parallel_cast(ops.wrap(value), nd_sbp=nd).handle
-            self._set(value.owner, place)
+            self._set_placement(value.owner, placement)
         op.results[0].replace_all_uses_with(value)
         op.erase()
 
@@ -177,11 +177,11 @@ class _Assignment:
         names = []
         for number, value in enumerate(op.operands):
             free = layouts[number] is None and notes.PLACEMENT not in dicts[number]
-            place = self._at(value) if free else self._known(stated[number], op)
-            if place != self._at(value):
-                nd = layouts[number] or broadcast(self.submeshes[place].mesh)
-                op.operands[number] = self._transfer(op, value, place, nd)
-            names.append(place)
+            placement = self._at(value) if free else self._checked_placement(stated[number], op)
+            if placement != self._at(value):
+                nd = layouts[number] or broadcast(self.submeshes[placement].mesh)
+                op.operands[number] = self._transfer(op, value, placement, nd)
+            names.append(placement)
         notes.annotate_values(self.function.op, side, count, lambda i: _named(names[i], op.context))
 
 
@@ -190,5 +190,5 @@ def _require_rank(op: ir.Operation, value: ir.Value) -> None:
         raise PassError(f"{op.name}: operand of unknown rank; run oneflow-infer-types first", op.location)
 
 
-def _named(place: str, context: ir.Context) -> dict[str, ir.Attribute]:
-    return {} if place == WHOLE else {notes.PLACEMENT: ir.StringAttr.get(place, context)}
+def _named(placement: str, context: ir.Context) -> dict[str, ir.Attribute]:
+    return {} if placement == WHOLE else {notes.PLACEMENT: ir.StringAttr.get(placement, context)}

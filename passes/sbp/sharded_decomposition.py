@@ -12,16 +12,16 @@ from oneflow.dialect import oneflow as dialect
 from oneflow.dialect.nd_sbp import NdSbp
 from oneflow.dialect.record import Registry, Rule
 from oneflow.passes.decompose import replace
-from oneflow.passes.sbp.cost import Choice
+from oneflow.passes.sbp.cost import Assignment
 from oneflow.passes.sbp.graph import Graph, Node
 
 
-def operators_to_reshard(graph: Graph, choice: Choice, registry: Registry) -> list[Node]:
+def operators_to_reshard(graph: Graph, assignment: Assignment, registry: Registry) -> list[Node]:
     """The decomposable operators with an operand that is split along an axis that no signature splits."""
     return [
         n
         for n in decomposable_operators(graph, registry)
-        if any(not _accepts(n, i, nd) for i, nd in _operand_layouts(n, choice))
+        if any(not _accepts(n, i, nd) for i, nd in _operand_layouts(n, assignment))
     ]
 
 
@@ -48,9 +48,9 @@ def _rule(node: Node, registry: Registry) -> Rule | None:
     return record.sharded_decomposition or record.decompose
 
 
-def _operand_layouts(node: Node, choice: Choice) -> Iterator[tuple[int, NdSbp]]:
+def _operand_layouts(node: Node, assignment: Assignment) -> Iterator[tuple[int, NdSbp]]:
     for number, tensor in enumerate(node.inputs):
-        yield number, choice[tensor.producer].outputs[tensor.number]
+        yield number, assignment[tensor.producer].outputs[tensor.number]
 
 
 def _accepts(node: Node, number: int, layout: NdSbp) -> bool:
@@ -60,7 +60,7 @@ def _accepts(node: Node, number: int, layout: NdSbp) -> bool:
 
 def _split_axes(node: Node, number: int) -> set[int]:
     """The axes of an operand that some signature splits."""
-    layouts = {s.inputs[number] for s in node.choices.signatures}
+    layouts = {s.inputs[number] for s in node.candidates.signatures}
     return {s.axis for nd in layouts for s in nd if s.axis is not None}
 
 

@@ -29,7 +29,7 @@ class Submesh:
         """The members in the shape of the mesh."""
         return np.array(self.members).reshape(self.mesh)
 
-    def place(self, rank: int) -> int | None:
+    def index_of(self, rank: int) -> int | None:
         """The number in this placement of a rank of the program; None where the placement does not contain the
         rank.
         """

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from oneflow.dialect.nd_sbp import NdSbp, format_nd_sbp
 from oneflow.dialect.reader import place_of
 from oneflow.passes.sbp.boxing import Step
-from oneflow.passes.sbp.cost import Choice, Costs, moves
+from oneflow.passes.sbp.cost import Assignment, Costs, moves
 from oneflow.passes.sbp.explain import candidates
 from oneflow.passes.sbp.graph import Graph, Node, Tensor
 
@@ -36,14 +36,14 @@ table { border-collapse: collapse; margin: 12px 0 } td, th { padding: 2px 14px 2
 
 @dataclass(frozen=True)
 class Drawing:
-    """A function with its choice, and the position of each node: column and level."""
+    """A function with its assignment, and the position of each node: column and level."""
 
     name: str
     graph: Graph
-    choice: Choice
+    assignment: Assignment
     costs: Costs
 
-    def places(self) -> dict[Node, tuple[int, int]]:
+    def positions(self) -> dict[Node, tuple[int, int]]:
         """Levels by the longest path from an argument, columns in program order."""
         levels: dict[Node, int] = {}
         filled: Counter[int] = Counter()
@@ -57,29 +57,29 @@ class Drawing:
     def transfers(self) -> Iterator[tuple[Node, Tensor, Sequence[Step]]]:
         """Every use of a tensor, with the steps that move the tensor there."""
         for node in self.graph.nodes:
-            for tensor, wanted in zip(node.inputs, self.choice[node].inputs, strict=True):
-                produced = self.choice[tensor.producer].outputs[tensor.number]
+            for tensor, wanted in zip(node.inputs, self.assignment[node].inputs, strict=True):
+                produced = self.assignment[tensor.producer].outputs[tensor.number]
                 yield node, tensor, self.costs.boxing.path(produced, wanted, tensor.shape, tensor.width)
 
     def svg(self) -> str:
         """The picture."""
-        places = self.places()
-        columns, levels = (1 + max(p[k] for p in places.values()) for k in (0, 1))
+        positions = self.positions()
+        columns, levels = (1 + max(p[k] for p in positions.values()) for k in (0, 1))
         size = columns * (WIDTH + GAP) + GAP, levels * LEVEL + GAP
-        edges = [part for use in self.transfers() for part in _edge(places, *use)]
-        nodes = [part for node in self.graph.nodes for part in self._node(node, *places[node])]
+        edges = [part for use in self.transfers() for part in _edge(positions, *use)]
+        nodes = [part for node in self.graph.nodes for part in self._node(node, *positions[node])]
         head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{size[0]}" viewBox="0 0 {size[0]} {size[1]}">'
         return "\n".join([head, *edges, *nodes, "</svg>"])
 
     def _node(self, node: Node, column: int, level: int) -> Iterator[str]:
         x, y = _corner(column, level)
         types = ", ".join(str(t.desc).removeprefix("tensor") for t in (node.outputs or node.inputs))
-        about = [place_of(node.op.location), str(node), *candidates(node, self.choice, self.costs)]
+        about = [place_of(node.op.location), str(node), *candidates(node, self.assignment, self.costs)]
         yield f"<g><title>{html.escape(chr(10).join(about))}</title>"
         yield f'<rect class="node" x="{x}" y="{y}" width="{WIDTH}" height="{HEIGHT}" rx="5"/>'
         yield f'<text x="{x + 8}" y="{y + 18}">{html.escape(node.name.removeprefix("oneflow."))}</text>'
         yield f'<text class="small" x="{x + 8}" y="{y + 36}">{html.escape(types)}</text>'
-        yield from _marks(self.choice[node].outputs or self.choice[node].inputs, x + WIDTH - 6, y + 6)
+        yield from _marks(self.assignment[node].outputs or self.assignment[node].inputs, x + WIDTH - 6, y + 6)
         yield "</g>"
 
 
@@ -103,16 +103,16 @@ def _totals(drawing: Drawing) -> str:
     """The number of steps of each kind, and the bytes that all ranks together receive in these steps."""
     times: Counter[str] = Counter()
     moved: Counter[str] = Counter()
-    boxing, choice = drawing.costs.boxing, drawing.choice
-    for tensor, produced, wanted in moves(drawing.graph, choice):
+    boxing, assignment = drawing.costs.boxing, drawing.assignment
+    for tensor, produced, wanted in moves(drawing.graph, assignment):
         for step in boxing.path(produced, wanted, tensor.shape, tensor.width):
             times[step.kind] += 1
             moved[step.kind] += step.bytes
     for node in (n for n in drawing.graph.nodes if n.placement_transfer is not None):
         times[BETWEEN] += 1
-        moved[BETWEEN] += drawing.costs.bytes_sent(node, choice[node])
+        moved[BETWEEN] += drawing.costs.bytes_sent(node, assignment[node])
     rows = "".join(f"<tr><td>{k}</td><td>{n}</td><td>{moved[k]:,}</td></tr>" for k, n in sorted(times.items()))
-    total = drawing.costs.total(drawing.graph, drawing.choice)
+    total = drawing.costs.total(drawing.graph, drawing.assignment)
     return f"<table><tr><th>step</th><th>times</th><th>bytes</th></tr>{rows}</table><p>{total:.1f} us</p>"
 
 
@@ -129,8 +129,8 @@ def _marks(layouts: Sequence[NdSbp], right: int, top: int) -> Iterator[str]:
             yield f'<text class="small" x="{x + 4}" y="{y + 9}" style="fill:#ffffff">{sbp}</text>'
 
 
-def _edge(places: dict[Node, tuple[int, int]], node: Node, tensor: Tensor, steps: Sequence[Step]) -> Iterator[str]:
-    (x, y), (u, v) = _corner(*places[tensor.producer]), _corner(*places[node])
+def _edge(positions: dict[Node, tuple[int, int]], node: Node, tensor: Tensor, steps: Sequence[Step]) -> Iterator[str]:
+    (x, y), (u, v) = _corner(*positions[tensor.producer]), _corner(*positions[node])
     x, y, u, bend = x + WIDTH // 2, y + HEIGHT, u + WIDTH // 2, LEVEL // 3
     colour, width = (MOVED, 2) if steps else (KEPT, 1)
     about = "; ".join(map(str, steps)) or f"{tensor.desc} stays as it is"

@@ -1,4 +1,4 @@
-"""Collectives as external kernels, which a compiled program calls like those of user libraries."""
+"""Collectives as external kernels, which a compiled program calls like kernels of user libraries."""
 
 from __future__ import annotations
 

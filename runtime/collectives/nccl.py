@@ -61,7 +61,7 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
 
 
 def candidates() -> list[str]:
-    """The files from which NCCL may be loaded: the named file, or those of packages, the environment and the
+    """The files from which NCCL may be loaded: the named file, or the files of packages, the environment and the
     system.
     """
     named = os.environ.get(LIBRARY)
@@ -216,28 +216,28 @@ class NcclTransport(Transport):
         self._call("ncclAllReduce", *_pair(source, target), source.size, _type(source), REDUCTIONS[reduce])
 
     def reduce_scatter(self, source: Array, target: Array, counts: Sequence[int]) -> None:
-        """`ncclReduceScatter`, or one `ncclReduce` for each member if the pieces differ in size."""
+        """`ncclReduceScatter`, or one `ncclReduce` for each member if the shards differ in size."""
         kind, ends = _type(source), list(itertools.accumulate(counts))
         if len(set(counts)) == 1:
             self._call("ncclReduceScatter", *_pair(source, target), counts[0], kind, REDUCTIONS["sum"])
             return
         with group_calls():
             for root, (end, count) in enumerate(zip(ends, counts, strict=True)):
-                piece = source[end - count : end]
+                shard = source[end - count : end]
                 if count:
-                    into = target if root == self.index else piece
-                    self._call("ncclReduce", *_pair(piece, into), count, kind, REDUCTIONS["sum"], root)
+                    into = target if root == self.index else shard
+                    self._call("ncclReduce", *_pair(shard, into), count, kind, REDUCTIONS["sum"], root)
 
     def all_gather(self, source: Array, target: Array, counts: Sequence[int]) -> None:
-        """`ncclAllGather` of bytes, or one `ncclBroadcast` from each member if the pieces differ in size."""
+        """`ncclAllGather` of bytes, or one `ncclBroadcast` from each member if the shards differ in size."""
         if len(set(counts)) == 1:
             self._call("ncclAllGather", *_pair(source, target), source.nbytes, BYTES)
             return
         with group_calls():
-            for root, piece in enumerate(_cut(target, counts)):
-                operand = source if root == self.index else piece
-                if piece.size:
-                    self._call("ncclBroadcast", *_pair(operand, piece), piece.nbytes, BYTES, root)
+            for root, shard in enumerate(_cut(target, counts)):
+                operand = source if root == self.index else shard
+                if shard.size:
+                    self._call("ncclBroadcast", *_pair(operand, shard), shard.nbytes, BYTES, root)
 
     def all_to_all(self, source: Array, target: Array, sent: Sequence[int], received: Sequence[int]) -> None:
         """A send to each member and a receive from each member, in one group."""

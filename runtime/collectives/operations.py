@@ -1,4 +1,4 @@
-"""Collectives (the `ccl_*` operators) on arrays: pieces of tensors are packed, moved by a transport and unpacked.
+"""Collectives (the `ccl_*` operators) on arrays: shards of tensors are packed, moved by a transport and unpacked.
 
 Sums of f16 and bf16 are computed in f32 where the transport does not add them: MPI has no such types, and a sum in 16
 bits would lose more with every rank. Collectives of several tensors are one call of the transport for those that are
@@ -144,8 +144,8 @@ def _unpack(transport: Transport, flat: Array, parts: Sequence[Array]) -> None:
     """Copies the parts of a flat array to their targets, unless it is the target itself."""
     if len(parts) == 1 and parts[0] is flat:
         return
-    for part, piece in zip(parts, split_along(flat, 0, [p.size for p in parts]), strict=True):
-        transport.copy(part, piece.reshape(part.shape))
+    for part, shard in zip(parts, split_along(flat, 0, [p.size for p in parts]), strict=True):
+        transport.copy(part, shard.reshape(part.shape))
 
 
 def _max_of_floats(transport: Transport, source: Array, target: Array) -> None:
@@ -157,7 +157,7 @@ def _max_of_floats(transport: Transport, source: Array, target: Array) -> None:
 
 
 def _reduce(transport: Transport, attrs: Attrs, source: Array, target: Array) -> None:
-    """Reduces to the root, as a reduce-scatter in which the piece of the root is everything; a maximum is an all-
+    """Reduces to the root, as a reduce-scatter in which the shard of the root is everything; a maximum is an all-
     reduce.
     """
     is_root = attrs["index"] == attrs["root"]
@@ -180,20 +180,20 @@ def _broadcast(transport: Transport, attrs: Attrs, source: Array, target: Array)
 
 
 def _sizes(attrs: Attrs, number: int) -> Sequence[int]:
-    """The sizes of the members' pieces of tensor `number`."""
+    """The sizes of the members' shards of tensor `number`."""
     members = attrs["members"]
     sizes: Sequence[int] = attrs["sizes"][members * number : members * (number + 1)]
     return sizes
 
 
 def _by_members(attrs: Attrs, tensors: Sequence[Array], batch: Sequence[int]) -> list[list[Array]]:
-    """For each member its pieces of the whole tensors of a batch."""
+    """For each member its shards of the whole tensors of a batch."""
     by_tensor = [split_along(tensors[i], attrs["axis"], _sizes(attrs, i)) for i in batch]
     return [list(row) for row in zip(*by_tensor, strict=True)]
 
 
 def _reduce_scatter(transport: Transport, attrs: Attrs, sources: Sequence[Array], targets: Sequence[Array]) -> None:
-    def part(batch: Sequence[int]) -> Phases:
+    def run_batch(batch: Sequence[int]) -> Phases:
         rows, into = _by_members(attrs, sources, batch), [targets[i].reshape(-1) for i in batch]
         source = sources[batch[0]] if len(batch) == 1 else None
         terms = _terms(transport, packed(transport, [p for row in rows for p in row], source))
@@ -203,22 +203,22 @@ def _reduce_scatter(transport: Transport, attrs: Attrs, sources: Sequence[Array]
         yield
         _unpack(transport, total, into)
 
-    _run_phases(transport, [part(b) for b in _batches(transport, sources)])
+    _run_phases(transport, [run_batch(b) for b in _batches(transport, sources)])
 
 
 def _all_gather(transport: Transport, attrs: Attrs, sources: Sequence[Array], targets: Sequence[Array]) -> None:
-    def part(batch: Sequence[int]) -> Phases:
+    def run_batch(batch: Sequence[int]) -> Phases:
         rows, flats = _by_members(attrs, targets, batch), [sources[i].reshape(-1) for i in batch]
-        pieces, counts = [p for row in rows for p in row], [sum(p.size for p in row) for row in rows]
+        shards, counts = [p for row in rows for p in row], [sum(p.size for p in row) for row in rows]
         flat = packed(transport, flats, flats[0] if len(batch) == 1 else None)
-        is_whole = len(batch) == 1 and _are_contiguous(pieces)
+        is_whole = len(batch) == 1 and _are_contiguous(shards)
         into = targets[batch[0]].reshape(-1) if is_whole else transport.empty((sum(counts),), flat.dtype)
         yield
         transport.all_gather(flat, into, counts)
         yield
-        _unpack(transport, into, [into] if is_whole else pieces)
+        _unpack(transport, into, [into] if is_whole else shards)
 
-    _run_phases(transport, [part(b) for b in _batches(transport, targets)])
+    _run_phases(transport, [run_batch(b) for b in _batches(transport, targets)])
 
 
 def _all_to_all(transport: Transport, attrs: Attrs, source: Array, target: Array) -> None:
@@ -241,38 +241,38 @@ def _send_recv(transport: Transport, attrs: Attrs, source: Array, target: Array)
 Rule = Callable[[Transport, Attrs, Sequence[Array], Sequence[Array]], None]
 
 
-def _of_one(run_collective: Callable[[Transport, Attrs, Array, Array], None]) -> Rule:
+def _single_tensor_rule(run_collective: Callable[[Transport, Attrs, Array, Array], None]) -> Rule:
     """The rule of a collective of one tensor."""
     return lambda transport, attrs, sources, targets: run_collective(transport, attrs, sources[0], targets[0])
 
 
 OPERATIONS: dict[str, Rule] = {
     "ccl_all_reduce": _all_reduce,
-    "ccl_reduce": _of_one(_reduce),
-    "ccl_broadcast": _of_one(_broadcast),
+    "ccl_reduce": _single_tensor_rule(_reduce),
+    "ccl_broadcast": _single_tensor_rule(_broadcast),
     "ccl_reduce_scatter": _reduce_scatter,
     "ccl_all_gather": _all_gather,
-    "ccl_all_to_all": _of_one(_all_to_all),
-    "ccl_send_recv": _of_one(_send_recv),
+    "ccl_all_to_all": _single_tensor_rule(_all_to_all),
+    "ccl_send_recv": _single_tensor_rule(_send_recv),
 }
 
 
 def split_along(array: Array, axis: int, sizes: Sequence[int]) -> list[Array]:
-    """Views of the pieces of an array along an axis."""
+    """Views of the shards of an array along an axis."""
     ends = list(itertools.accumulate(sizes))
     return [array[(slice(None),) * axis + (slice(e - n, e),)] for n, e in zip(sizes, ends, strict=True)]
 
 
-def packed(transport: Transport, pieces: Sequence[Array], parent: Array | None = None) -> Array:
-    """The concatenated elements of pieces; no copy if the pieces are the contiguous parts of `parent` in order."""
-    if parent is not None and parent.flags.c_contiguous and _are_contiguous(pieces):
+def packed(transport: Transport, shards: Sequence[Array], parent: Array | None = None) -> Array:
+    """The concatenated elements of shards; no copy if the shards are the contiguous parts of `parent` in order."""
+    if parent is not None and parent.flags.c_contiguous and _are_contiguous(shards):
         return parent.reshape(-1)
-    counts = [p.size for p in pieces]
-    flat = transport.empty((sum(counts),), pieces[0].dtype)
-    for piece, part in zip(pieces, split_along(flat, 0, counts), strict=True):
-        transport.copy(part.reshape(piece.shape), piece)
+    counts = [p.size for p in shards]
+    flat = transport.empty((sum(counts),), shards[0].dtype)
+    for shard, part in zip(shards, split_along(flat, 0, counts), strict=True):
+        transport.copy(part.reshape(shard.shape), shard)
     return flat
 
 
-def _are_contiguous(pieces: Sequence[Array]) -> bool:
-    return all(p.flags.c_contiguous for p in pieces)
+def _are_contiguous(shards: Sequence[Array]) -> bool:
+    return all(p.flags.c_contiguous for p in shards)

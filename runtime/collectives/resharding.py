@@ -44,7 +44,7 @@ class Sharding:
         return [k for k, s in enumerate(self.nd) if s.kind != "S"]
 
     def owners(self) -> list[list[int]]:
-        """For each distinct piece the mesh indices that have it."""
+        """For each distinct shard the mesh indices that have it."""
         indices = range(devices(self.mesh))
         return [g for p in indices if (g := group(p, self.mesh, self.repeated))[0] == p]
 

@@ -63,14 +63,14 @@ class ThreadTransport(Transport):
             target[:] = _sum([t[end - counts[self._index] : end] for t in terms])
 
     def all_gather(self, source: Array, target: Array, counts: Sequence[int]) -> None:
-        """All pieces, copied."""
-        with self._exchange(source) as pieces:
-            np.concatenate(pieces, out=target)
+        """All shards, copied."""
+        with self._exchange(source) as shards:
+            np.concatenate(shards, out=target)
 
     def all_to_all(self, source: Array, target: Array, sent: Sequence[int], received: Sequence[int]) -> None:
         """The elements that all members send to this member, copied."""
-        pieces = np.split(source, list(itertools.accumulate(sent))[:-1])
-        with self._exchange(pieces) as contributions:
+        shards = np.split(source, list(itertools.accumulate(sent))[:-1])
+        with self._exchange(shards) as contributions:
             np.concatenate([p[self._index] for p in contributions], out=target)
 
     def exchange(self, sends: Messages, receives: Messages) -> None:

@@ -1,7 +1,7 @@
 """Worlds of ranks, and transports: the communication between the members of a group of ranks.
 
 A `World` has all ranks of a job; a process runs one of them (`mpi`) or all (`threads`). A `Transport` moves and adds
-flat, contiguous arrays between the members of a group. `operations` packs the pieces of tensors into such arrays.
+flat, contiguous arrays between the members of a group. `operations` packs the shards of tensors into such arrays.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Transport(ABC):
 
     @abstractmethod
     def reduce_scatter(self, source: Array, target: Array, counts: Sequence[int]) -> None:
-        """Puts the sum of all members' `source` in pieces of `counts` elements into the members' `target`."""
+        """Puts the sum of all members' `source` in shards of `counts` elements into the members' `target`."""
 
     @abstractmethod
     def all_gather(self, source: Array, target: Array, counts: Sequence[int]) -> None:
@@ -103,7 +103,7 @@ class Transport(ABC):
 
     @abstractmethod
     def broadcast(self, array: Array, root: int) -> None:
-        """Makes every member's `array` that of member `root`."""
+        """Overwrites every member's `array` with the array of member `root`."""
 
 
 def aligned_bytes(size: int) -> int:

@@ -63,9 +63,9 @@ class Watchdog:
                 self.poll.unregister(handle)
                 self.rank_ended(number)
             self.check_waiting()
-        self.finish()
+        self.close()
 
-    def finish(self) -> None:
+    def close(self) -> None:
         """Removes the folder; prints a deferred message after the launcher has ended."""
         message = reported(self.folder)
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -108,7 +108,7 @@ class Watchdog:
                 signal.pidfd_send_signal(handle, signal.SIGKILL)
             except ProcessLookupError:
                 continue
-        self.finish()
+        self.close()
         sys.exit(1)
 
 

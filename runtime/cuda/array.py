@@ -40,7 +40,7 @@ class Memory(Owner):
     """Device memory of this package. The memory is freed with its last array, after the work of all streams that used
     it.
 
-    With a `pool`, the memory comes from the pool and goes back there. `is_recyclable` memory, such as that of
+    With a `pool`, the memory comes from the pool and goes back there. `is_recyclable` memory, such as the memory of
     results, is cached by the stream instead of freed.
     """
 
@@ -190,7 +190,7 @@ class CudaArray(DeviceArray):
         return result
 
     def take(self, other: DeviceArray | np.ndarray) -> None:
-        """Overwrites the elements with those of `other`, an array of the same dtype and size on any device or
+        """Overwrites the elements with the elements of `other`, an array of the same dtype and size on any device or
         host.
         """
         self.device.use()

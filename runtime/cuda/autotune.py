@@ -1,4 +1,4 @@
-"""The autotuner: times the candidates of a kernel on this device once and stores the fastest on disk.
+"""Autotuning: times the candidates of a kernel on this device once and stores the fastest on disk.
 
     found = tune(program, script, bases, device, stream)      the sources of kernels with a faster candidate
 
@@ -27,8 +27,8 @@ from oneflow.runtime.cuda.steps import Kernel, LaunchStep
 WARM_UP_RUNS, TIMED_RUNS = 2, 10
 #: The bytes written before each call, in L2 caches, to flush the cache, which holds other data when a program runs.
 FLUSHED_L2_CACHES = 2
-#: The kind of cache file that stores a choice.
-KIND = "choice"
+#: The kind of cache file that stores the fastest candidate of a kernel.
+CACHE_KIND = "tuning"
 
 
 def microseconds(call: Callable[[], None], target: GpuTarget, stream: Any) -> float:
@@ -86,14 +86,14 @@ def _fastest(candidates: Sequence[Source], launch: Launch, bases: Sequence[int],
              cached: bool) -> int:  # fmt: skip
     """The index of the fastest candidate, from the cache if it is known."""
     sizes = [a for i, a in enumerate(launch.arguments) if i not in launch.pointers]
-    key = cache.digest_of(VERSION, KIND, device.arch, json.dumps([sizes, *(s.to_dict() for s in candidates)]))
-    known = cache.find(key, KIND) if cached else None
+    key = cache.digest_of(VERSION, CACHE_KIND, device.arch, json.dumps([sizes, *(s.to_dict() for s in candidates)]))
+    known = cache.find(key, CACHE_KIND) if cached else None
     if known is not None and known[1].get("candidate") in range(len(candidates)):
         return int(known[1]["candidate"])
     times = [_time(source, launch, bases, device, stream, cached) for source in candidates]
     best = min(range(len(candidates)), key=times.__getitem__)
     if cached:
-        cache.store(key, str(best).encode(), {"candidate": best, "microseconds": times}, KIND)
+        cache.store(key, str(best).encode(), {"candidate": best, "microseconds": times}, CACHE_KIND)
     return best
 
 

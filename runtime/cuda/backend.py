@@ -104,7 +104,7 @@ def memory_allocated(device: int) -> int:
 
 
 def max_memory_allocated(device: int) -> int:
-    """The most bytes that were allocated at one time since `reset_peak_memory`, with those that are cached."""
+    """The most bytes that were allocated at one time since `reset_peak_memory`, including cached bytes."""
     return driver.device(device).memory()[1]
 
 

@@ -52,7 +52,7 @@ def _reserve(count: int) -> bool:
 def compile_priority(source: Source) -> tuple[bool, bool, int, str]:
     """The sort key of a kernel: kernels that take longest to compile come first, so that none is left for the end.
 
-    Matrix products take longest, above all those without TMA descriptors, whose loops ptxas unrolls.
+    Matrix products take longest, above all products without TMA descriptors, whose loops ptxas unrolls.
     """
     is_unrolled = source.has_dot and not source.descriptors
     return not is_unrolled, not source.has_dot and source.language != GLUON, -len(source.text), source.name

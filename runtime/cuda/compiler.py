@@ -14,9 +14,9 @@ import threading
 from dataclasses import dataclass
 from typing import Any
 
-from oneflow.lowering.targets.choice import DEFAULT_GPU, gpu_target, gpu_target_named
 from oneflow.lowering.targets.gpu import GpuTarget
 from oneflow.lowering.targets.instructions import VECTOR_BYTES, WARP
+from oneflow.lowering.targets.selection import DEFAULT_GPU, gpu_target, gpu_target_named
 from oneflow.lowering.triton.codegen.prelude import preamble
 from oneflow.lowering.triton.names import identifier
 from oneflow.lowering.triton.source import GLUON, Parameter, Source
@@ -149,7 +149,7 @@ def _compile(source: Source, number: int) -> Binary:
 
 
 def _target_of(arch: str) -> GpuTarget:
-    """The chosen target if it has this architecture, or else that of the table."""
+    """The chosen target if it has this architecture, or else the target of the table."""
     chosen = gpu_target()
     return chosen if chosen.arch == arch else gpu_target_named(arch)
 

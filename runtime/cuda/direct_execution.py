@@ -15,7 +15,7 @@ from oneflow.runtime.cuda.stream import Stream
 
 
 class DirectExecution(Recorder):
-    """The `run` argument of a plan that enqueues each command on a stream; addresses are those of the device."""
+    """The `run` argument of a plan that enqueues each command on a stream; addresses are addresses of the device."""
 
     def __init__(self, executable: Any, arguments: Sequence[CudaArray], stream: Stream) -> None:
         super().__init__(executable.program, executable.scratch, executable.on_device, executable.limits)

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from oneflow.lowering.targets.card import CardFacts
-from oneflow.lowering.targets.choice import gpu_target_named
 from oneflow.lowering.targets.gpu import GpuTarget
 from oneflow.lowering.targets.instructions import DEFAULT_SHARED_BYTES, WARP
+from oneflow.lowering.targets.selection import gpu_target_named
 
 HINT = "expected an NVIDIA GPU, its driver, and CUDA's Python bindings (pip install 'oneflow-mlir[gpu]')"
 #: The attributes of a device that are facts of its card, by the field of `CardFacts`.

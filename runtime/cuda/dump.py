@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from oneflow.lowering.targets.choice import DEFAULT_GPU
+from oneflow.lowering.targets.selection import DEFAULT_GPU
 from oneflow.lowering.triton.launch.program import Program
 from oneflow.runtime.cuda.kernel_cache import compile_for_arch
 

@@ -21,9 +21,9 @@ from oneflow.dialect._mlir import ir
 from oneflow.dialect.external import Launch
 from oneflow.dialect.record import REGISTRY, Registry
 from oneflow.dialect.tensor_desc import TensorDesc
-from oneflow.lowering.targets.choice import gpu_target, gpu_target_on, using_gpu
 from oneflow.lowering.targets.gpu import GpuTarget
 from oneflow.lowering.targets.instructions import VECTOR_BYTES
+from oneflow.lowering.targets.selection import gpu_target, gpu_target_on, using_gpu
 from oneflow.lowering.triton.launch.program import Program, read_program
 from oneflow.runtime import cache
 from oneflow.runtime.arguments import ArgumentError, Parameter, as_array, bind
@@ -215,7 +215,7 @@ class CudaExecutable:
     def replay(self, arrays: Sequence[Any], compared: Any = None) -> list[CudaArray] | None:
         """As `run`, by the replay cache; None if the cache does not hold for these arguments.
 
-        `compared` are arguments that the caller has compared with those of the last run.
+        `compared` are arguments that the caller has compared with the arguments of the last run.
         """
         stream = current(self.device)
         with self._lock, stream.lock:
@@ -309,7 +309,7 @@ class CudaExecutable:
         self.last_run = ReplayCache(steps, addresses, cached, arrays, stream) if replays else None
 
     def _results(self, steps: Steps, arguments: Sequence[CudaArray], stream: Stream) -> list[CudaArray]:
-        """The result arrays, in their own memory or that of donated arguments."""
+        """The result arrays, in their own memory or in the memory of donated arguments."""
         check = None if self.failure_words is None else self.check
         for array in map(arguments.__getitem__, steps.donated_arguments):
             array.check = check

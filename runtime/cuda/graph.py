@@ -1,4 +1,4 @@
-"""CUDA graphs, built node by node."""
+"""CUDA graphs, built node by node from the commands of a script."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scripts: the commands of a plan for given sizes (launches, fills, copies), recorded once on symbolic memory.
+"""Scripts, the command buffers of plans for given sizes (launches, fills, copies), recorded on symbolic memory.
 
     script = record(program, sizes, scratch)
 
@@ -22,8 +22,8 @@ import numpy as np
 from oneflow.dialect.dtypes import BY_MLIR
 from oneflow.dialect.external import ExternalKernel
 from oneflow.lowering.buffers import Buffer, assign_offsets
-from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.targets.gpu_parameters import LaunchParameters
+from oneflow.lowering.targets.selection import gpu_target
 from oneflow.lowering.triton.launch.program import Program
 from oneflow.lowering.triton.source import Source
 from oneflow.runtime.failures import position_error, size_error
@@ -43,7 +43,7 @@ class DataDependentPlan(Exception):
 
 @dataclass(frozen=True)
 class Region:
-    """A region of memory; `number` is that of the argument, result, constant or temporary."""
+    """A region of memory; `number` is the number of the argument, result, constant or temporary."""
 
     kind: str
     number: int = 0
@@ -56,7 +56,7 @@ class Launch:
     Attributes:
         arguments: the values of the parameters, with the two pointers that Triton adds.
         pointers: the numbers of the arguments that are symbolic addresses.
-        writes: the numbers of those that the kernel writes.
+        writes: the numbers of the arguments that the kernel writes.
     """
 
     kernel: str

@@ -45,7 +45,7 @@ MAX_INSTANCES = 2
 
 #: Enqueues the external kernel of a number, on device memory at addresses, on a stream.
 ExternalCall = Callable[[int, Sequence[int], Any], None]
-#: Indices in the list of addresses of a run: that of the workspace, and that of the first argument.
+#: Indices in the list of addresses of a run: the index of the workspace, and the index of the first argument.
 WORKSPACE, ARGUMENTS = 2, 3
 #: The indices of single regions.
 SINGLE_REGIONS = {"absolute": 0, "temporary": 0, "failure": 1, "workspace": WORKSPACE}
@@ -189,7 +189,7 @@ Step = LaunchStep | CopyStep | FillStep | ExternalStep
 def make_step(
     command: Command, kernels: Mapping[str, Kernel], call: ExternalCall, captured: Collection[int] = ()
 ) -> Step:
-    """The step of a command; `call` enqueues external kernels, of which those in `captured` become graph nodes."""
+    """The step of a command; `call` enqueues external kernels; the kernels in `captured` become graph nodes."""
     if isinstance(command, External):
         return ExternalStep(command, call, command.number in captured)
     if isinstance(command, Launch):
@@ -320,7 +320,8 @@ class Steps:
     def run(self, addresses: Sequence[int], stream: Any) -> None:
         """Enqueues the commands on a stream.
 
-        `addresses` are 0, then those of the failure words, the workspace, the arguments, the results, the constants.
+        `addresses` are 0, then the addresses of the failure words, the workspace, the arguments, the results, the
+        constants.
         """
         for instance in self.instances:
             if instance.addresses == addresses:
@@ -384,9 +385,9 @@ class Steps:
         )
         if numbers & self.captured_steps:
             return self._replace_oldest(bases)
-        # The updated instance goes to the end of the list, so that of equally near ones the one updated longest ago
-        # is next. The instance is not in the list during the update: after a failed update the instance would use
-        # memory of two runs.
+        # The updated instance goes to the end of the list, so that of equally near instances the instance updated
+        # longest ago is next. The instance is not in the list during the update: after a failed update the instance
+        # would use memory of two runs.
         self.instances = [m for m in self.instances if m is not instance]
         instance.bases, self.current_bases = bases, None
         for number in sorted(numbers):

@@ -67,7 +67,7 @@ def lift_descriptors(source: Source, has_tma: bool) -> tuple[Source, list[Descri
 
 
 def _parameter_type(descriptor: TensorDescriptor, pointer: str) -> str:
-    """The type of a descriptor in a Triton signature; `pointer` is that of its tensor."""
+    """The type of a descriptor in a Triton signature; `pointer` is the pointer type of its tensor."""
     layout = f",{descriptor.layout}" if descriptor.layout else ""
     return f"tensordesc<{pointer.removeprefix('*')}{list(descriptor.block)}{layout}>"
 

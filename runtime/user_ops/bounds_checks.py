@@ -65,12 +65,14 @@ def _run(call: Callable[[Any], None], op: Call, names: Sequence[str], buffers: A
             raise ValueError(f"its kernel wrote its input {names[number]}; declare the written tensor as an output")
 
 
-def _check_red_zones(memory: np.ndarray, places: Sequence[tuple[int, int]], names: Sequence[str]) -> None:
+def _check_red_zones(memory: np.ndarray, ranges: Sequence[tuple[int, int]], names: Sequence[str]) -> None:
     last = 0
-    for begin, end in [*places, (memory.size, 0)]:
+    for begin, end in [*ranges, (memory.size, 0)]:
         damaged = np.flatnonzero(memory[last:begin] != _pattern(last, begin))
         if damaged.size:
-            raise ValueError(f"its kernel wrote out of bounds: {_place(last + int(damaged[0]), places, names)}")
+            raise ValueError(
+                f"its kernel wrote out of bounds: {_describe_offset(last + int(damaged[0]), ranges, names)}"
+            )
         last = end
 
 
@@ -97,9 +99,9 @@ def _pattern(begin: int, end: int) -> np.ndarray:
     return np.resize(np.roll(_red_zone(), -(begin % RED_ZONE)), end - begin)
 
 
-def _place(at: int, places: Sequence[tuple[int, int]], names: Sequence[str]) -> str:
+def _describe_offset(at: int, ranges: Sequence[tuple[int, int]], names: Sequence[str]) -> str:
     """The position of a byte, relative to the nearest tensor."""
     distances = [(b - at, f"{b - at} bytes before the begin of {n}, which has {e - b} bytes") if at < b else
              (at - e, f"{at - e} bytes after the end of {n}, which has {e - b} bytes")
-             for (b, e), n in zip(places, names, strict=True)]  # fmt: skip
+             for (b, e), n in zip(ranges, names, strict=True)]  # fmt: skip
     return min(distances)[1]

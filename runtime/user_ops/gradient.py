@@ -45,7 +45,7 @@ def _descriptions(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _by_operand(op: Call, gradients: Mapping[tuple[str, int], Callable[[], Value]]) -> dict[str, Any]:
-    """Gradients by operand name; those of a variadic operand are a list."""
+    """Gradients by operand name; the gradients of a variadic operand are a list."""
     named: dict[str, Any] = {}
     for name, operand in op.inputs.items():
         grads = [gradients.get((name, i)) for i in range(len(flatten([operand])))]

@@ -28,7 +28,7 @@ KIND_CODES = {
     1: "int32", 2: "int64", 3: "bool", 4: "float", 5: "double", 6: "string", 7: "shape", 8: "data_type",
     9: "list_int32", 10: "list_int64", 11: "list_float", 12: "list_data_type", 13: "list_shape", 14: "list_string",
 }  # fmt: skip
-#: Arguments of functions may have further list types, which C++ stores like those of attributes.
+#: Arguments of functions may have further list types, which C++ stores like list types of attributes.
 _CODES = {name: code for code, name in KIND_CODES.items()} | {"list_bool": 10, "list_double": 11}
 CPU, CUDA = 1, 2
 

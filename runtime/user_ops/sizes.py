@@ -17,7 +17,7 @@ from oneflow.dialect.tensor_desc import Shape, TensorDesc
 R = TypeVar("R")
 _SIZES = (2, 3, 5, 16, 1021)
 #: Chooses a number for a dynamic axis of a shape.
-SizeChoice = Callable[[Shape, int], int]
+SizeCandidate = Callable[[Shape, int], int]
 
 
 def run_for_sizes(op: Call, rule: Callable[[Call], R]) -> list[R]:
@@ -30,7 +30,7 @@ def run_for_sizes(op: Call, rule: Callable[[Call], R]) -> list[R]:
     if not any(None in shape for shape in shapes):
         return [rule(op)]
     answers, refusal = [], ""
-    for choose in _size_choices(shapes):
+    for choose in _size_candidates(shapes):
         try:
             answers.append(rule(_filled(op, choose)))
         except OperatorError as error:
@@ -40,8 +40,8 @@ def run_for_sizes(op: Call, rule: Callable[[Call], R]) -> list[R]:
     return answers
 
 
-def _size_choices(shapes: list[Shape]) -> Iterator[SizeChoice]:
-    """Choices: all dynamic sizes equal, all different, and the size of other operands along the same axis."""
+def _size_candidates(shapes: list[Shape]) -> Iterator[SizeCandidate]:
+    """Candidates: all dynamic sizes equal, all different, and the size of other operands along the same axis."""
     known = {d for shape in shapes for d in shape if d is not None}
     for size in (*_SIZES, *sorted(known - {0, 1, *_SIZES})):
         different = itertools.count(size)
@@ -56,7 +56,7 @@ def _aligned(shapes: list[Shape], shape: Shape, axis: int) -> int | None:
     return next((size for size in alike if size is not None), None)
 
 
-def _filled(op: Call, choose: SizeChoice) -> Call:
+def _filled(op: Call, choose: SizeCandidate) -> Call:
     def fill(desc: TensorDesc) -> TensorDesc:
         shape = desc.shape or ()
         return TensorDesc(tuple(choose(shape, i) if d is None else d for i, d in enumerate(shape)), desc.dtype)

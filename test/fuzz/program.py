@@ -89,7 +89,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Program:
-    """Inputs by name, calls in order, the names of the results, and the way in which the program is checked.
+    """Inputs by name, calls in order, the names of the results, and the mode (what the program is checked for).
 
     Sizes of the `loose` axes of inputs are known at run time only.
     """
@@ -98,7 +98,7 @@ class Program:
     steps: tuple[Step, ...]
     results: tuple[str, ...]
     loose: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    way: str = "cpu"
+    mode: str = "cpu"
 
     def arrays(self) -> list[np.ndarray]:
         """The arguments."""
@@ -150,8 +150,8 @@ class Program:
             yield self._given(step, values).needed()
         for step in self.steps:
             yield from self._without(step, values)
-        if self.way == "triton":
-            yield dataclasses.replace(self, way="cpu")
+        if self.mode == "triton":
+            yield dataclasses.replace(self, mode="cpu")
         if self.loose:
             yield dataclasses.replace(self, loose={})
         for name, x in self.inputs.items():
@@ -191,7 +191,7 @@ class Program:
             "    ),",
             f"    results={self.results!r},",
             f"    loose={self.loose!r},",
-            f"    way={self.way!r},",
+            f"    mode={self.mode!r},",
             ")",
         ]
         return "\n".join(lines)

@@ -103,7 +103,7 @@ class Generator:
         self.values: dict[str, np.ndarray] = {}
         self.names = itertools.count()
 
-    def program(self, way: str = "cpu") -> Program:
+    def program(self, mode: str = "cpu") -> Program:
         """A program of 3 to 15 calls, and of the calls that convert values to the shapes of operands."""
         self.input(self.shape(), self.draw.choice(self.types))
         for _ in range(self.draw.randint(3, 15)):
@@ -111,7 +111,7 @@ class Generator:
         read = {name for step in self.steps for name in step.values()}
         made = [name for step in self.steps for name in step.results]
         results = [n for n in made if n not in read or self.draw.random() < 0.1]
-        return Program(self.inputs, tuple(self.steps), tuple(results), self.loose(), way).needed()
+        return Program(self.inputs, tuple(self.steps), tuple(results), self.loose(), mode).needed()
 
     def loose(self) -> dict[str, tuple[int, ...]]:
         """The axes of inputs with sizes known at run time only; axes of size 1, which may broadcast, are static."""

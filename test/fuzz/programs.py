@@ -145,7 +145,7 @@ def _layout(draw: random.Random, mesh: Sequence[int], type_: ir.RankedTensorType
     return None if draw.random() < 0.4 else tuple(draw.choice(kinds) for _ in mesh)
 
 
-WAYS: dict[str, Callable[[Program, ir.Module], None]] = {
+MODES: dict[str, Callable[[Program, ir.Module], None]] = {
     "cpu": check_cpu,
     "gradient": check_gradient,
     "ranks": check_ranks,
@@ -172,11 +172,11 @@ class Programs:
     limit = 60.0
 
     def make(self, random: random.Random) -> str:
-        """A program and the kind of case."""
-        way = random.choices(list(WAYS), (6, 3, 2, 1))[0]
+        """A program and its mode."""
+        mode = random.choices(list(MODES), (6, 3, 2, 1))[0]
         seed = random.randrange(1 << 40)
-        made = Generator(seed, edges=way in ("cpu", "triton"), floats=way == "gradient", static=way == "ranks")
-        return str(made.program(way))
+        made = Generator(seed, edges=mode in ("cpu", "triton"), floats=mode == "gradient", static=mode == "ranks")
+        return str(made.program(mode))
 
     def check(self, case: str) -> str | None:
         """The difference of a result, or the error of a program that should compile."""
@@ -187,14 +187,14 @@ class Programs:
             return None
         try:
             with context(), ir.Location.unknown():
-                WAYS[program.way](program, program.module())
+                MODES[program.mode](program, program.module())
         except AssertionError as error:
-            return f"{program.way}: {' '.join(str(error).split())}"
+            return f"{program.mode}: {' '.join(str(error).split())}"
         except (OperatorError, PipelineFailure) as error:
             message = " ".join(str(error).partition("\nnote:")[0].split())
-            sizes = "static" in message and (program.loose or program.way == "ranks")
-            alone = "expected a program of one rank" in message and program.way == "ranks"
-            return None if sizes or alone else f"{program.way}: {message}"
+            sizes = "static" in message and (program.loose or program.mode == "ranks")
+            alone = "expected a program of one rank" in message and program.mode == "ranks"
+            return None if sizes or alone else f"{program.mode}: {message}"
         return None
 
     def smaller(self, case: str) -> Iterator[str]:

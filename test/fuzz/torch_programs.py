@@ -221,15 +221,15 @@ def gradients(code: str, library: ModuleType) -> dict[str, np.ndarray] | None:
     return {n: np.array(x.grad.numpy()) for n, x in leaves.items() if x.grad is not None}
 
 
-def difference(way: str, got: Mapping[str, np.ndarray], want: Mapping[str, np.ndarray]) -> str | None:
+def difference(run_name: str, got: Mapping[str, np.ndarray], want: Mapping[str, np.ndarray]) -> str | None:
     """The first tensor whose values, shape or type differ."""
     for name, other in want.items():
         one = got.get(name)
         if one is None or one.shape != other.shape or one.dtype != other.dtype:
             described = None if one is None else f"{one.dtype} {list(one.shape)}"
-            return f"{way}: {name}: expected {other.dtype} {list(other.shape)}, got {described}"
+            return f"{run_name}: {name}: expected {other.dtype} {list(other.shape)}, got {described}"
         if not np.allclose(one, other, TOLERANCE, TOLERANCE, equal_nan=True):
-            return f"{way}: {name}: expected {other.ravel()[:8].tolist()}, got {one.ravel()[:8].tolist()}"
+            return f"{run_name}: {name}: expected {other.ravel()[:8].tolist()}, got {one.ravel()[:8].tolist()}"
     return None
 
 
@@ -279,16 +279,16 @@ class TorchPrograms:
             ("compiled", Compiled(case, outside=False).run),
             ("compiled outside", Compiled(case, outside=True).run),
         )
-        return next((fault for way, run in runs if (fault := self._fault(way, run, want))), None)
+        return next((fault for run_name, run in runs if (fault := self._fault(run_name, run, want))), None)
 
     @staticmethod
-    def _fault(way: str, run: Callable[[], dict[str, np.ndarray]], want: Mapping[str, np.ndarray]) -> str | None:
+    def _fault(run_name: str, run: Callable[[], dict[str, np.ndarray]], want: Mapping[str, np.ndarray]) -> str | None:
         try:
-            return difference(way, run(), want)
+            return difference(run_name, run(), want)
         except Exception as error:
             if any(text in str(error) for text in REFUSED):
                 return None
-            return f"{way}: {type(error).__name__}: {' '.join(str(error).split())}"
+            return f"{run_name}: {type(error).__name__}: {' '.join(str(error).split())}"
 
     def smaller(self, case: str) -> Iterator[str]:
         """The case without some lines."""

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from oneflow.lowering.targets.choice import gpu_target, using_gpu
+from oneflow.lowering.targets.selection import gpu_target, using_gpu
 from oneflow.runtime import native
 
 ROOT = Path(__file__).parent

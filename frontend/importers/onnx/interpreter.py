@@ -208,10 +208,11 @@ class Interpreter:
         moved = {row.renamed.get(k, k) for k in current.proto.attributes}
         unknown = moved - row.attributes - set(row.operands) - _IGNORED
         if unknown:
-            raise OnnxError(f"the attribute {min(unknown)!r} is not supported")
+            known = ", ".join(sorted(row.attributes)) or "none"
+            raise OnnxError(f"the attribute {min(unknown)!r} is not supported; supported are {known}")
         missing = row.mandatory - attributes.keys()
         if missing:
-            raise OnnxError(f"expected the attribute {min(missing)!r}")
+            raise OnnxError(f"expected the attribute {min(missing)!r}, got {', '.join(sorted(attributes)) or 'none'}")
         return attributes | ({"node": current} if row.takes_node else {})
 
     def _expanded(self, function: Function, current: CurrentNode, operands: Sequence[Any]) -> list[Any]:
@@ -278,7 +279,8 @@ class CurrentNode:
             ValueNeeded: it is computed in a trace.
         """
         if value is None or isinstance(value, (list, Codes)):
-            raise OnnxError(f"expected a tensor as operand {number + 1}")
+            kind = {list: "a sequence", Codes: "a tensor of codes"}.get(type(value), "none")
+            raise OnnxError(f"expected a tensor as operand {number + 1}, got {kind}")
         name = self.proto.inputs[number]
         return self.array_of(value, f"{name!r} ({self.proto})", self.scope.find(name)[1])
 

@@ -180,7 +180,7 @@ class OnnxProgram(Module):
         """The model as a module of the dialect, its parameters as further arguments under their names.
 
         Args:
-            shapes: the sizes of inputs by name, None for dynamic ones; those that are missing are as the model says.
+            shapes: the sizes of inputs by name, None for dynamic sizes; missing sizes are as in the model.
             name: the name of the function.
 
         Raises:

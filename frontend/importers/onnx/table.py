@@ -31,7 +31,7 @@ class Builder:
         required: how many of these have no default.
         known: operands that are passed as arrays of the host.
         attributes: the names of parameters by keyword.
-        mandatory: those that have no default.
+        mandatory: the attributes without a default.
         raw: whether operands are passed as they are: lists, tensors of small types, arrays of the host.
         renamed: operands that were attributes, by the attribute names.
     """

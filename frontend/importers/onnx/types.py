@@ -1,4 +1,4 @@
-"""ONNX element types: those of tensors, and the small floats and integers that are held as codes.
+"""ONNX element types: the types of tensors, and the small floats and integers that are held as codes.
 
 A small type (floats of at most 8 bits that tensors do not have, integers of 2 and 4 bits) has at most 256 values. A
 tensor of a small type is a tensor of its codes (uint8); decoding is one lookup, and encoding counts the boundaries
@@ -183,7 +183,7 @@ def _code_of(value: np.float32, small: SmallType) -> int:
 
 
 def _with_sign_of_zero(codes: Tensor, x: Tensor, values: np.ndarray) -> Tensor:
-    """Codes with that of -0 for negative numbers near 0, where the type has a negative zero."""
+    """Codes; negative numbers near 0 have the code of -0, where the type has a negative zero."""
     zeros = np.flatnonzero(values == 0)
     negative = [int(c) for c in zeros if np.signbit(values[c])]
     if not negative:

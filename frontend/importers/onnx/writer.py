@@ -89,7 +89,7 @@ class _Inner:
         writer.descs.update(zip(self.inputs, kinds, strict=True))
         self.proto.input.extend(map(writer.info, self.inputs))
 
-    def finish(self, results: Sequence[str]) -> None:
+    def set_results(self, results: Sequence[str]) -> None:
         """Sets the results of the graph, each with a unique name."""
         for result in results:
             name = self._writer.node("Identity", result)
@@ -261,7 +261,7 @@ def _python(value: Any) -> Any:
 
 
 def _labels(entry: Any, attribute: str, count: int) -> list[str]:
-    """The names of the arguments or the results of a function; "" for those without."""
+    """The names of the arguments or the results of a function; "" for arguments and results without a name."""
     attributes = entry.operation.attributes
     if attribute not in attributes:
         return [""] * count

@@ -25,7 +25,7 @@ def _scan(w: Any, c: Any) -> Any:
     before = [n for n in range(count) if w.is_used(made + n)]
     with w.graph([*_body_inputs(w, c)[:first], *([] if c.sequences else [TensorDesc((), dtypes.int64)])]) as body:
         results = w.inlined(c.body, [*body.inputs[:first], *c.xs[first:]])
-        body.finish([*results, *(body.inputs[n] for n in before)])
+        body.set_results([*results, *(body.inputs[n] for n in before)])
     stacked = made - count + len(before)
     names = w.node(
         "Scan", *c.xs[:count], *sequences, outputs=made + len(before), body=body.proto,
@@ -44,7 +44,7 @@ def _while_loop(w: Any, c: Any) -> Any:
     with w.graph(kinds) as body:
         after = w.inlined(c.body, [*body.inputs[2:], *c.xs[c.states :]])
         (goes_on,) = w.inlined(c.condition, [*after, *c.xs[c.states :]])
-        body.finish([goes_on, *after])
+        body.set_results([goes_on, *after])
     return w.node("Loop", None, holds, *c.xs[: c.states], outputs=c.states, body=body.proto)
 
 
@@ -53,6 +53,6 @@ def _cond(w: Any, c: Any) -> Any:
     graphs = {}
     for name, branch in (("then_branch", c.true_branch), ("else_branch", c.false_branch)):
         with w.graph([]) as body:
-            body.finish(w.inlined(branch, c.xs))
+            body.set_results(w.inlined(branch, c.xs))
         graphs[name] = body.proto
     return w.node("If", c.predicate, outputs=len(c.true_branch.outputs), **graphs)

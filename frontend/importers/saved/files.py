@@ -1,4 +1,4 @@
-"""`flow.load` and `flow.save`: this library's files, and those of OneFlow."""
+"""`flow.load` and `flow.save`: this library's files, and OneFlow's files."""
 
 from __future__ import annotations
 

@@ -91,9 +91,9 @@ class SavedGraph(Module):
     `module` is the program in the dialect, which takes the variables as arguments.
 
     A call takes the inputs in their order and gives the result, or a tuple of the results. The graph is compiled for
-    the shapes of its inputs, which may differ from those in the file where its operators allow others. Variables that
-    the graph updates get their new values. No parameter requires grad unless told otherwise. Inside a traced function
-    a call is a part of the trace.
+    the shapes of its inputs, which may differ from the shapes in the file where its operators allow other shapes.
+    Variables that the graph updates get their new values. No parameter requires grad unless told otherwise. Inside a
+    traced function a call is a part of the trace.
     """
 
     def __init__(self, folder: Path, device: Any = None) -> None:
@@ -118,7 +118,7 @@ class SavedGraph(Module):
         return tuple(_desc(argument) for name, argument in self._arguments() if name is None)
 
     def _arguments(self) -> Iterator[tuple[str | None, ir.Value]]:
-        """The arguments of the program; those of variables with their names."""
+        """The arguments of the program; arguments for variables have the names of the variables."""
         return zip(_names(self._function, "arg_attrs"), self._function.regions[0].blocks[0].arguments, strict=True)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -133,7 +133,7 @@ class SavedGraph(Module):
         """The results for inputs, in the trace that is running or operator by operator.
 
         Raises:
-            CallError: their number differs from that of the file.
+            CallError: the number of tensors differs from the number in the file.
         """
         expected = self.inputs
         if len(inputs) != len(expected):
@@ -213,7 +213,7 @@ def _run(function: ir.Operation, values: dict[ir.Value, Any], file: str) -> list
         operation = op.operation
         if operation.name == "func.return":
             return [values[v] for v in operation.operands]
-        with located(_place(operation, file)):
+        with located(_source_location(operation, file)):
             results = _results(operation, values)
         values.update(zip(operation.results, results, strict=True))
     raise SavedError("expected the program to return results")
@@ -235,7 +235,7 @@ def _results(op: ir.Operation, values: Mapping[ir.Value, Any]) -> Sequence[Any]:
     return dispatch_all(record.name, *call.inputs.values(), **call.attrs)
 
 
-def _place(op: ir.Operation, file: str) -> SourceLocation | None:
+def _source_location(op: ir.Operation, file: str) -> SourceLocation | None:
     """The line of an operation in the file."""
     *_, line, column = f"0:0:{place_of(op.location)}".split(":")
     return SourceLocation(file, int(line), int(column)) if line.isdigit() and column.isdigit() else None

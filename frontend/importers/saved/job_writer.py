@@ -19,7 +19,7 @@ from oneflow.frontend.importers.saved.variables import SavedError
 from oneflow.passes.constants import read_dense
 
 _INTEGER = re.compile(r"(?<=[x<])i(1|8|16|32|64)>")
-#: How OneFlow types the numbers of an attribute, by its kind or that of its elements.
+#: OneFlow's field for numbers of an attribute, by the kind of the attribute or of its elements.
 _SUFFIXES = {"int32": "si32", "int64": "si64", "shape": "si64", "float": "f32", "double": "f64"}
 
 
@@ -29,7 +29,7 @@ def write_job(entry: ir.Operation, name: str, variables: Sequence[str]) -> tuple
     Args:
         entry: a function whose last arguments are the variables of these names.
         name: the name of the job.
-        variables: names; those of constants begin with `constant`.
+        variables: names; names of constants begin with `constant`.
 
     Raises:
         SavedError: an operation is no operator of the dialect.
@@ -52,7 +52,7 @@ def write_job(entry: ir.Operation, name: str, variables: Sequence[str]) -> tuple
 
 
 class _Writer:
-    """Writes the lines of one job; `names` are those of values."""
+    """Writes the lines of one job; `names` has the names of values."""
 
     def __init__(self, name: str) -> None:
         self.name = name

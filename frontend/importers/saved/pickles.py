@@ -46,7 +46,7 @@ def read_pickle(data: bytes, folder: Path | None = None) -> Any:
         content = _Reader(io.BytesIO(data)).load()
         if not isinstance(content, dict) or content.get("protocol_version") != PROTOCOL or "data" not in content:
             raise SavedError(f"expected a pickle of OneFlow's save of version {PROTOCOL}, got another pickle")
-        return _ObjectBuilder(folder).made(content["data"])
+        return _ObjectBuilder(folder).build(content["data"])
     except SavedError:
         raise
     except (RecursionError, MemoryError) as error:
@@ -189,7 +189,7 @@ class _ObjectBuilder:
         self.folder = folder
         self._done: dict[int, tuple[Any, Any]] = {}
 
-    def made(self, value: Any) -> Any:
+    def build(self, value: Any) -> Any:
         """The object for a record; the same object for the same record.
 
         Raises:
@@ -213,11 +213,11 @@ class _ObjectBuilder:
 
     def _dict(self, value: dict[Any, Any]) -> dict[Any, Any]:
         kind = OrderedDict if isinstance(value, OrderedDict) else dict
-        return kind((self.made(k), self.made(v)) for k, v in dict.items(value))
+        return kind((self.build(k), self.build(v)) for k, v in dict.items(value))
 
     def _sequence(self, value: Any) -> Any:
         kind = next(k for k in (list, tuple, set, frozenset) if isinstance(value, k))
-        return kind([self.made(v) for v in value])
+        return kind([self.build(v) for v in value])
 
     def _tensor(self, value: _Tensor) -> EagerTensor:
         state = self._state(value)
@@ -226,10 +226,10 @@ class _ObjectBuilder:
                 raise SavedError("expected the elements of tensors in the file, got the names of folders")
             array = read_variable(inside(self.folder, str(state["path"])))
         else:
-            array = self.made(state.get("data"))
+            array = self.build(state.get("data"))
             if not isinstance(array, np.ndarray):
                 raise SavedError(f"expected an array as the elements of a tensor, got {type(array).__name__}")
-            dtype = self.made(state["dtype"]) if "dtype" in state else dtypes.from_numpy(array.dtype)
+            dtype = self.build(state["dtype"]) if "dtype" in state else dtypes.from_numpy(array.dtype)
             array = array.astype(dtype.numpy, copy=False)
         return _parameter(array) if isinstance(value, _Parameter) else wrapped(array)
 
@@ -241,9 +241,9 @@ class _ObjectBuilder:
     def _layer(self, value: _Layer) -> Module:
         """The layer that its class makes with the saved attributes, and its state."""
         saved = self._state(value)
-        tables = [dict(self.made(saved.get(t, {}))) for t in ("_parameters", "_buffers", "_modules")]
+        tables = [dict(self.build(saved.get(t, {}))) for t in ("_parameters", "_buffers", "_modules")]
         parameters, buffers, modules = tables
-        options = {name: self.made(saved[name]) for name in _options(value.kind) if name in saved}
+        options = {name: self.build(saved[name]) for name in _options(value.kind) if name in saved}
         options |= {name: parameters[name] is not None for name in _options(value.kind) if name in parameters}
         tensors = [*parameters.values(), *buffers.values()]
         tensors += [t for m in modules.values() if m is not None for t in (*m.parameters(), *m.buffers())]
@@ -253,15 +253,17 @@ class _ObjectBuilder:
                 layer = value.kind(**options)
         except (TypeError, ValueError) as error:
             raise SavedError(f"cannot make the layer {value.kind.__name__}: {error}; save its state_dict") from None
-        self._expect_told(layer, {n: self.made(v) for n, v in saved.items() if n not in options and n[0] != "_"})
+        self._expect_known_state(
+            layer, {n: self.build(v) for n, v in saved.items() if n not in options and n[0] != "_"}
+        )
         for name, module in modules.items():
             layer.add_module(str(name), module)
         for name, tensor in (*parameters.items(), *buffers.items()):
-            self._place(layer, str(name), tensor)
+            self._register(layer, str(name), tensor)
         layer.train(bool(saved.get("training", True)))
         return layer
 
-    def _expect_told(self, layer: Module, rest: dict[str, Any]) -> None:
+    def _expect_known_state(self, layer: Module, rest: dict[str, Any]) -> None:
         """Checks that a layer is as its other saved attributes say.
 
         Raises:
@@ -274,7 +276,7 @@ class _ObjectBuilder:
                     f"cannot make the layer {type(layer).__name__} with {name}={value!r}; save its state_dict"
                 )
 
-    def _place(self, layer: Module, name: str, tensor: Any) -> None:
+    def _register(self, layer: Module, name: str, tensor: Any) -> None:
         """Sets a saved parameter or buffer on a layer.
 
         Raises:
@@ -290,8 +292,8 @@ class _ObjectBuilder:
 
     def _array(self, value: _Array) -> np.ndarray:
         _, shape, kind, is_column_major, data = value.state
-        dtype = self.made(kind)
-        data = self.made(data)
+        dtype = self.build(kind)
+        data = self.build(data)
         sizes = [int(n) for n in shape]
         if min(sizes, default=0) < 0 or math.prod(sizes) * dtype.itemsize != len(data):
             raise SavedError(f"expected {sizes} elements of {dtype} in an array, got {len(data)} bytes")
@@ -301,7 +303,7 @@ class _ObjectBuilder:
 
     def _scalar(self, value: _Scalar) -> Any:
         kind, data = value.arguments
-        (item,) = np.frombuffer(self.made(data), self.made(kind)).tolist()
+        (item,) = np.frombuffer(self.build(data), self.build(kind)).tolist()
         return item
 
     def _numpy_type(self, value: _Type) -> np.dtype:

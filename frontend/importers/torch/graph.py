@@ -159,12 +159,12 @@ def _is_number(node: fx.Node) -> bool:
 
 
 def _name(node: fx.Node) -> str:
-    """The name of the operator of a node, as the table has it; that of an update computes the result."""
+    """The name of the operator of a node, as in the table; for an update, the operator that computes the result."""
     return name_of(counterpart(node) or node.target)
 
 
 def place_of(node: fx.Node) -> SourceLocation:
-    """The line of the user's program that a node comes from; that of a node without a line has its name."""
+    """The line of the user's program that a node comes from; without a line, a location with the name of the node."""
     lines = _PLACE.findall(node.meta.get("stack_trace") or "")
     return SourceLocation(lines[-1][0], int(lines[-1][1]), 1) if lines else SourceLocation(f"<{node.name}>", 1, 1)
 
@@ -240,7 +240,7 @@ def _checked(node: fx.Node, result: Any, expected: Any) -> Any:
 
 
 def _with_known_sizes(tensor: Tensor, sizes: Sequence[Any]) -> Tensor:
-    """A tensor with the sizes that PyTorch knows as numbers, such as that of the last element of a dimension."""
+    """A tensor with the sizes that PyTorch knows as numbers, such as the size of the last element of a dimension."""
     known = tuple(b if a is None and isinstance(b, int) else a for a, b in zip(tensor.shape, sizes, strict=True))
     if known == tuple(tensor.shape):
         return tensor

@@ -157,7 +157,7 @@ class TorchModule(Module):
         return leaves
 
     def _check(self, present: Sequence[Any]) -> None:
-        """Compares the tensors of a call with those of the export.
+        """Compares the tensors of a call with the tensors of the export.
 
         Raises:
             CallError: one has another type; the argument is named.
@@ -178,7 +178,7 @@ class TorchModule(Module):
         return results
 
     def _tensors(self, state: Mapping[str, Any], arguments: Sequence[Any]) -> list[Any]:
-        """The tensor arguments of the graph: state by its names, constants, and those of a call."""
+        """The tensor arguments of the graph: state by its names, constants, and the arguments of a call."""
         rest, tensors = iter(arguments), []
         for kind, name, known in self._inputs:
             if known.spec is None:
@@ -213,7 +213,7 @@ class TorchModule(Module):
     @property
     def module(self) -> ir.Module:
         """The program in the dialect: `arguments` under their names, then the tensors of a call; new values of
-        buffers and tensors are results after those of the model.
+        buffers and tensors are results after the results of the model.
         """
         state = self.arguments
         unread = {name: None for kind, name, _ in self._inputs if kind in _STATE}

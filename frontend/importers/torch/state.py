@@ -14,7 +14,7 @@ from oneflow.frontend.importers.torch.exchange import to_array
 
 
 def load_state(path: str | os.PathLike[str]) -> Any:
-    """The contents of a file of `torch.save`, whose tensors are those of this library; nothing in the file runs.
+    """The contents of a file of `torch.save`, as tensors of this library; nothing in the file runs.
 
     Raises:
         CallError: the file is malformed, or has other objects than tensors and plain values.

@@ -1,7 +1,7 @@
 """Updates in place in exported graphs: an update is a new value where no other tensor shares the memory.
 
 PyTorch makes any graph functional, but it traces the graph again, twice. Most graphs need no trace: they have no
-updates, or only those of activations and residual sums.
+updates, or only updates of activations and residual sums.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from torch._ops import OpOverload
 
 from oneflow.frontend.importers.torch.errors import UnsupportedError
 
-#: Operators that are composed of others, and whose result is a new tensor; that of others may be their operand.
+#: Operators that are composed of others, and whose result is a new tensor; the result of other operators may be their
+#: operand.
 _NEW_COMPOSITES = frozenset(
     "batch_norm conv1d conv2d conv3d linear matmul layer_norm group_norm instance_norm embedding max_pool2d "
     "adaptive_avg_pool2d".split()

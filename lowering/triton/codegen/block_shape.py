@@ -1,4 +1,4 @@
-"""Block shapes: the elements of a program, its warps, and how its inner loops run."""
+"""Tiling, the block shapes of kernels: the elements of a program, its warps, and how its inner loops run."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from oneflow.lowering.kernels.nodes import Structure
-from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.targets.instructions import MAX_WARPS, WARP
+from oneflow.lowering.targets.selection import gpu_target
 from oneflow.lowering.triton.codegen.kernel import Kernel, bytes_of
 from oneflow.lowering.triton.codegen.tile import LinearForm
 from oneflow.lowering.triton.symbolic_sizes import Size, power_of_two, product
@@ -113,7 +113,7 @@ def _strided_shape(outer: int | None, outer_block: int, row: int, is_static: boo
 
 
 def eviction_policy(kernel: Kernel, structure: Structure, before: str) -> str:
-    """The eviction policy of a pass that reads chunks, empty for the default; `before` is that of the last pass."""
+    """The eviction policy of a pass over chunks, empty for the default; `before` is the policy of the last pass."""
     limits = gpu_target().kernels.blocks
     if structure.rowwise or structure.needs_second_pass:
         return "evict_first" if before else "evict_last"

@@ -1,7 +1,7 @@
 """Bodies of `linalg.generic` as Triton expressions: a table of templates, and methods for other operations.
 
 `index` is i64. Integers are signed; unsigned operations bitcast to the unsigned type and back. Transcendental
-functions are those of libdevice.
+functions are libdevice's.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from oneflow.dialect import dtypes
 from oneflow.dialect._mlir import ir
 from oneflow.lowering.kernels.access import affine_text
 from oneflow.lowering.kernels.nodes import Unsupported
-from oneflow.lowering.targets.choice import gpu_target
+from oneflow.lowering.targets.selection import gpu_target
 from oneflow.lowering.triton.codegen.kernel import FLOAT8, Kernel, triton_type
 from oneflow.lowering.triton.codegen.prelude import LIBDEVICE
 from oneflow.lowering.triton.codegen.tile import Offset, Tile, constant_text

@@ -2,9 +2,9 @@
 
     tl.make_tensor_descriptor(p0, [4096, 768], [768, 1], [128, 64])
 
-Each group of loops that walks a tensor is a dimension of its descriptor, those with one position in a block first.
+Each group of loops that walks a tensor is a dimension of its descriptor, groups with one position in a block first.
 The last dimension is contiguous; strides of others are multiples of 16 bytes. Out-of-range elements read as 0 and are
-not written. A dimension may be divided into parts, such as those of a split-K product: parts of whole blocks are
+not written. A dimension may be divided into parts, such as the parts of a split-K product: parts of whole blocks are
 positions along one dimension, other parts are a separate dimension, at whose end a block ends too.
 """
 

@@ -1,11 +1,11 @@
-"""The common parts of emitters of kernels: program numbers, tile order, initial values, the source."""
+"""The common parts of emitters of kernels: program numbers, tile rasterization, initial values, the source."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
 from oneflow.dialect._mlir import ir
-from oneflow.lowering.targets.choice import gpu_target
+from oneflow.lowering.targets.selection import gpu_target
 from oneflow.lowering.triton.codegen.body import BodyEmitter, literal
 from oneflow.lowering.triton.codegen.kernel import Kernel
 from oneflow.lowering.triton.codegen.prelude import definitions, preamble
@@ -26,11 +26,11 @@ def tile_count(axis: Axis) -> TileCount:
     return TileCount.of(axis.size, axis.block)
 
 
-def write_tile_order(writer: Writer, number: str, rows: TileCount, columns: TileCount) -> None:
+def write_tile_rasterization(writer: Writer, number: str, rows: TileCount, columns: TileCount) -> None:
     """Writes the batch, row and column of tile `number` of `rows` times `columns` tiles, in grouped order.
 
-    The order is that of Triton's tutorial on matrix products: programs of a group of rows read the same columns,
-    which stay in the L2 cache.
+    The order of the tiles (tile rasterization, thread block swizzle) is as in Triton's tutorial on matrix products:
+    programs of a group of rows read the same columns, which stay in the L2 cache.
     """
     group = gpu_target().kernels.blocks.group_rows
     for text in (
@@ -55,7 +55,7 @@ def fill_literal(value: ir.Value) -> str | None:
 
 
 def initial_value(bodies: BodyEmitter, value: ir.Value) -> Value:
-    """The value of a filled tensor as a scalar; that of a `tensor.empty` is 0."""
+    """The value of a filled tensor as a scalar; a `tensor.empty` has the value 0."""
     if value.owner.name == "linalg.fill":
         return bodies.value({}, value.owner.operands[0])
     element = str(value.type.element_type)

@@ -269,7 +269,7 @@ def bytes_of(element: str) -> int:
 
 
 def triton_type(element: str, sign: str = "") -> str:
-    """Triton's type of values of an MLIR element type; with the sign `u` that of unsigned integers.
+    """Triton's type of values of an MLIR element type; with the sign `u` the type of unsigned integers.
 
     Raises:
         Unsupported: Triton has none.

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 
 from oneflow.dialect._mlir import ir
 from oneflow.lowering.kernels.nodes import Node, Structure, Use
-from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.targets.instructions import WARP
+from oneflow.lowering.targets.selection import gpu_target
 from oneflow.lowering.triton.codegen.block_shape import (
     BlockShape,
     RowMode,
@@ -55,9 +55,9 @@ class LoopNest:
     Attributes:
         values: values of nodes in the scope of the whole program.
         loop_values: values of nodes in the loop of the open pass.
-        accumulators: those of the open pass; None where no pass is open.
+        accumulators: the accumulators of the open pass; None where no pass is open.
         loop_prologue: lines before the loop of the open pass.
-        selection_accumulators: those of the open pass.
+        selection_accumulators: the selections of the open pass.
         functions: definitions of functions that the kernel calls.
     """
 
@@ -262,10 +262,10 @@ class LoopNest:
             self.loop_prologue += self.writer.loop_with(self._row_loop_header(0, full_end), mask or "", true)
         self.writer.close(self._row_loop_header(full_end, size or self.row.size), self.loop_prologue)
         for accumulator in self.accumulators:
-            self._finish(accumulator)
+            self._store_accumulator(accumulator)
         self.accumulators, pairs, self.selection_accumulators = None, self.selection_accumulators, []
         for pair in pairs:
-            self._finish_selection(pair, pair.names)
+            self._store_selection(pair, pair.names)
 
     def _row_loop_header(self, begin: int, end: int | Size) -> str:
         """The line that begins a loop over blocks of the row."""
@@ -277,7 +277,7 @@ class LoopNest:
         """The prefix of `range` in the header of a row loop: Triton's own range can be unrolled."""
         return "tl." if self.blocks.unrolled else ""
 
-    def _finish(self, accumulator: Accumulator) -> None:
+    def _store_accumulator(self, accumulator: Accumulator) -> None:
         result = accumulator.value
         self.values[result] = self._final_value(accumulator)
         node = self.makers[result]
@@ -405,7 +405,7 @@ class LoopNest:
             node, (one, two), (starts[0], starts[1]), self._selection_function(node, selection)
         )
         if self.accumulators is None:
-            self._finish_selection(pair, (one, two), first)
+            self._store_selection(pair, (one, two), first)
         elif first:
             pair.names = (self.writer.fresh("acc"), self.writer.fresh("acc"))
             for name, start, kind in zip(pair.names, pair.starts, ("", narrow), strict=True):
@@ -415,7 +415,7 @@ class LoopNest:
             self.selection_accumulators.append(pair)
 
     def _has_narrow_position(self, node: Node, selection: Selection) -> bool:
-        """Whether the position is that of a loop, so that 32 bits suffice where these suffice for all elements."""
+        """Whether the position is a loop index, for which 32 bits suffice where these suffice for all elements."""
         start, cast = fill_literal(node.outputs[1].value), selection.position
         if self.kernel.needs_64_bits or start != "0" or isinstance(cast, ir.BlockArgument):
             return False
@@ -429,7 +429,7 @@ class LoopNest:
             f"tl.where({mask}, {full.name}, {start.name})", value.element, full.axes
         ).name  # fmt: skip
 
-    def _finish_selection(self, pair: SelectionAccumulator, names: tuple[str, str], first: bool = True) -> None:
+    def _store_selection(self, pair: SelectionAccumulator, names: tuple[str, str], first: bool = True) -> None:
         """The results of a selection, reduced from blocks of candidates."""
         reduced, made = ([self.writer.fresh(), self.writer.fresh()] for _ in range(2))
         starts, blocks = ", ".join(s.name for s in pair.starts), ", ".join(names)

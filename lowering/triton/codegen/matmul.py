@@ -1,11 +1,12 @@
-"""Contractions with their epilogue: `tl.dot` on blocks, accumulated in f32.
+"""Contractions: the mainloop of `tl.dot` on blocks, accumulated in f32, and the epilogue.
 
 The loops of a product are batch (in every tensor), rows (M, of the first operand), columns (N, of the second) and
-depth (K, summed). Each kind is flattened, so transposes, batches and convolutions differ in their offsets only.
-Blocks are read and written by tensor descriptors where possible; persistent kernels need these. The epilogue runs in
-slices of columns, so that its operands need little shared memory. `lowering/kernels/epilogue_fusion.py` decides which
-operations are the epilogue. A sum of products accumulates its `terms` one by
-one.
+depth (K, summed). Each kind is flattened, so transposes, batches and convolutions differ in their offsets only: a
+convolution is an implicit GEMM, without the matrix of im2col. Triton makes the software pipeline of `stages` from the
+mainloop. Blocks are read and written by tensor descriptors where possible; persistent kernels need these. The
+epilogue runs in slices of columns, so that its operands need little shared memory.
+`lowering/kernels/epilogue_fusion.py` decides which operations are the epilogue. A sum of products accumulates its
+`terms` one by one.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from oneflow.lowering.kernels.nodes import (
     reduces_contiguously,
 )
 from oneflow.lowering.options import PRECISION
-from oneflow.lowering.targets.choice import gpu_target
+from oneflow.lowering.targets.selection import gpu_target
 from oneflow.lowering.triton.codegen.body import BodyEmitter, Call
 from oneflow.lowering.triton.codegen.descriptors import (
     DEPTH_POSITION,
@@ -39,7 +40,7 @@ from oneflow.lowering.triton.codegen.emission import (
     make_source,
     program_id,
     tile_count,
-    write_tile_order,
+    write_tile_rasterization,
 )
 from oneflow.lowering.triton.codegen.kernel import FLOAT8, Kernel, bytes_of
 from oneflow.lowering.triton.codegen.tile import Axis, Tile, indexed_loops, linear_form
@@ -258,10 +259,12 @@ class MatmulEmitter:
         batches, rows, columns = (tile_count(self._axis(n)) for n in "bmn")
         count = batches * rows * columns
         self.writer.open(TILE_AXES | DEPTH_AXES)
-        write_tile_order(self.writer, "tile" if self.config.persistent else program_id(self.kernel), rows, columns)
+        write_tile_rasterization(
+            self.writer, "tile" if self.config.persistent else program_id(self.kernel), rows, columns
+        )
         for name in "bmn":
             self.tile.emit_axis(self._axis(name))
-        self._epilogue(self._emit_product())
+        self._epilogue(self._emit_mainloop())
         self._close_tile(count)
         grid = TileCount.of(gpu_target().sms) if self.config.persistent else count
         ops = [n.op for n in self.contraction.structure.nodes]
@@ -284,8 +287,8 @@ class MatmulEmitter:
         fits = self.config.has_tma_epilogue(self.contraction.problem)
         return fits and all(self._descriptor(n, u, "bmn") is not None for n, u in self.contraction.epilogue_uses)
 
-    def _emit_product(self) -> str:
-        """Writes the loop over the depth, and returns the name of the accumulator."""
+    def _emit_mainloop(self) -> str:
+        """Writes the mainloop (the loop over the depth), and returns the name of the accumulator."""
         return self._per_lane_product() if self.config.per_lane_accumulators else self._dot_product()
 
     def _per_lane_product(self) -> str:

@@ -14,7 +14,7 @@ from collections.abc import Sequence, Set
 
 from oneflow.dialect._mlir import ir
 from oneflow.lowering.kernels.nodes import Unsupported
-from oneflow.lowering.targets.choice import gpu_target
+from oneflow.lowering.targets.selection import gpu_target
 from oneflow.lowering.triton.codegen.block_shape import warps_for
 from oneflow.lowering.triton.codegen.body import BodyEmitter
 from oneflow.lowering.triton.codegen.emission import fill_literal, initial_value, make_source, program_id
@@ -42,7 +42,7 @@ class FlatBlock:
         self.tile.emit_axis(axis)
         self.grid = TileCount.of(count, self.size)
 
-    def finish(self, kernel: Kernel, ops: Sequence[ir.Operation], updates: dict[int, int]) -> Source:
+    def to_source(self, kernel: Kernel, ops: Sequence[ir.Operation], updates: dict[int, int]) -> Source:
         """The source of the kernel."""
         warps = warps_for(self.size // gpu_target().kernels.blocks.elements_per_thread)
         return make_source(kernel, self.writer, ops, self.grid, warps, updates=updates)
@@ -60,7 +60,7 @@ def emit_fill(kernel: Kernel) -> Source:
     form = contiguous_form(tensor)
     block = FlatBlock(kernel, tensor.shape, [form])
     block.tile.store(tensor, form, initial_value(BodyEmitter(block.tile), op.results[0]))
-    return block.finish(kernel, [op], {})
+    return block.to_source(kernel, [op], {})
 
 
 def emit_nothing(kernel: Kernel) -> Source:
@@ -81,12 +81,12 @@ def emit_insert(kernel: Kernel) -> Source:
     updates = {0: list(kernel.block.arguments).index(into)} if updated else {}
     is_separate = all(part.is_long for part in slices) and _are_disjoint(slices)
     if not updated and into.owner.name == "linalg.fill" and not (is_separate and _cover(slices)):
-        return _insert_all(kernel, into, slices).finish(kernel, ops, updates)
+        return _insert_all(kernel, into, slices).to_source(kernel, ops, updates)
     if len(ops) == 1:
-        return _insert_one(kernel, slices[0]).finish(kernel, ops, updates)
+        return _insert_one(kernel, slices[0]).to_source(kernel, ops, updates)
     if is_separate:
         return _insert_each(kernel, ops, slices, updates)
-    return _insert_all(kernel, into, slices).finish(kernel, ops, updates)
+    return _insert_all(kernel, into, slices).to_source(kernel, ops, updates)
 
 
 def _insert_each(
@@ -136,7 +136,7 @@ def _cover(slices: Sequence[_Slice]) -> bool:
 class _Slice:
     """One `tensor.insert_slice`: dimension d of the source is dimension `axes[d]` of the target.
 
-    `offsets`, `sizes` and `steps` are those of the target's dimensions; `form` gives the offset of each element.
+    `offsets`, `sizes` and `steps` are by dimensions of the target; `form` gives the offset of each element.
     """
 
     def __init__(self, kernel: Kernel, op: ir.Operation, target: Tensor) -> None:
@@ -224,7 +224,7 @@ def _sizes(kernel: Kernel, op: ir.Operation, name: str, dynamic: Sequence[ir.Val
 
 
 def _insert_all(kernel: Kernel, into: ir.Value, slices: Sequence[_Slice]) -> FlatBlock:
-    """A pass over the destination: each element is that of the last slice that covers it, else the old one."""
+    """A pass over the destination: each element comes from the last slice that covers it, or is the old element."""
     target = slices[0].target
     form, partial = contiguous_form(target), {axis for part in slices for axis in part.partial_axes}
     block = FlatBlock(kernel, target.shape, [form, *(part.source_form for part in slices)], partial)

@@ -109,7 +109,7 @@ _DEFINITIONS = {
     quotient = a // b
     return tl.where((quotient * b != a) & ((a < 0) != (b < 0)), quotient - 1, quotient)
 """),
-    # Within two units in the last place; subnormal numbers are flushed to zero, unlike those of `/` and `tl.exp2`.
+    # Within two units in the last place; subnormal numbers are flushed to zero, unlike in `/` and `tl.exp2`.
     "fast_reciprocal": ("x", """
     return tl.inline_asm_elementwise("rcp.approx.ftz.f32 $0, $1;", "=f,f", [x], tl.float32, True, 1)
 """),
@@ -188,7 +188,7 @@ def _function(name: str, definition: tuple[str, str]) -> Function:
     return Function(name, tuple(parameters.split(", ")), body, calls=_CALLS.get(name, ()))
 
 
-#: The functions by name, each after those that it calls itself.
+#: The functions by name, each after the functions that it calls.
 FUNCTIONS = {name: _function(name, definition) for name, definition in _DEFINITIONS.items()}
 #: The functions that Gluon has in another form: its language does not export `PropagateNan`.
 GLUON_FUNCTIONS = {

@@ -18,7 +18,7 @@ from oneflow.lowering.triton.codegen.body import needed_ops, number_text
 from oneflow.lowering.triton.codegen.writer import Value
 
 #: Combining operations: the function of the prelude and the neutral element. The neutral element of a maximum or
-#: minimum is infinite; that of integers is the least or the largest of their type.
+#: minimum is infinite; the start for integers is the least or the largest of their type.
 COMBINE: dict[str, tuple[str, float]] = {
     "arith.addf": ("add", 0.0), "arith.addi": ("add", 0),
     "arith.mulf": ("multiply", 1.0), "arith.muli": ("multiply", 1),

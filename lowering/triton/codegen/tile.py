@@ -100,14 +100,14 @@ class Tile:
     """The elements of one program.
 
     Attributes:
-        axes: its axes; those of `block_axes` are the dimensions of a full block.
+        axes: its axes; the axes `block_axes` are the dimensions of a full block.
         sizes: the size of each loop.
         forms: the offsets of all uses, which decide what loops are collapsed.
         opaque: loops that are not merged, since their positions are read.
         positions: the position of each group of loops, by its innermost loop.
         masks: the mask of each axis, None where the whole block is in range.
-        eviction_policy: that of loads of full blocks, empty for the default; with one, stores evict first.
-        layout: that of full blocks in Gluon.
+        eviction_policy: the policy of loads of full blocks, empty for the default; with a policy, stores evict first.
+        layout: the layout of full blocks in Gluon.
     """
 
     kernel: Kernel

@@ -108,7 +108,7 @@ class View:
         return View(self.shape, tuple(strides), self.first)
 
 
-#: The view of an operator's result by that of its operand.
+#: The view of an operator's result by the view of its operand.
 Step = Callable[[View], View | None]
 
 

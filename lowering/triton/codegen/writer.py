@@ -77,7 +77,7 @@ class Writer:
     def define(
         self, text: str, element: str, axes: Iterable[Axes] | Axes = NONE, prefix: str = "v", pointer: str = ""
     ) -> Value:
-        """The value of an expression without effects: a new variable, or that of an equal expression.
+        """The value of an expression without effects: a new variable, or the variable of an equal expression.
 
         `pointer` is the parameter that the expression loads from, if any.
         """

@@ -1,11 +1,12 @@
-"""Configurations of matrix products, the choice of split-K, and the cost model that ranks configurations.
+"""Configurations (schedules) of matrix products, the decision on split-K, and the cost model of configurations.
 
     ranked_configs(Product(1, 4096, 4096, 4096, 2, True))[0]   the best by the model; the rest follow in order
 
-`choose_split_k` decides whether the depth of a product is split (split-K). The model counts waves of tiles over the
-SMs of the target. A step of a tile takes as long as arithmetic, loads and the exposed load latency; pipeline stages
-and the epilogue share the shared memory of an SM. The tiles and the parameters are those of the target. `python
-benchmarks/gpu.py --groups matmul` measures their accuracy, and `benchmarks/gpu_autotune.py` the loss of the choice.
+`choose_split_k` decides whether the depth of a product is split (split-K). Stream-K, which splits the last wave of
+tiles only, is no candidate. The model counts waves of tiles over the SMs of the target. A step of a tile takes as
+long as arithmetic, loads and the exposed load latency; pipeline stages and the epilogue share the shared memory of an
+SM. The tiles and the parameters belong to the target. `python benchmarks/gpu.py --groups matmul` measures their
+accuracy, and `benchmarks/gpu_autotune.py` the loss of the choice.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from oneflow.lowering.kernels.reduction_split import divisors
-from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.targets.gpu import GpuTarget
 from oneflow.lowering.targets.instructions import (
     MAX_THREAD_REGISTERS,
@@ -27,6 +27,7 @@ from oneflow.lowering.targets.instructions import (
     WARP_GROUP,
 )
 from oneflow.lowering.targets.matmul_model import MatmulModel, MatmulTile
+from oneflow.lowering.targets.selection import gpu_target
 
 
 @dataclass(frozen=True)
@@ -136,7 +137,7 @@ def _for_element_width(configs: Iterable[Config], product: Product) -> list[Conf
 
 
 def _in_shared_memory(configs: Iterable[Config], product: Product) -> list[Config]:
-    """Configurations with as many stages as shared memory holds; those that hold fewer than two are left out."""
+    """Configurations with as many stages as shared memory holds, without configurations of fewer than two."""
     most = product.target.usable_shared_bytes
     fitted = [replace(c, stages=min(c.stages, most // c.stage_bytes(product))) for c in configs]
     return [c for c in fitted if c.stages > 1]

@@ -19,7 +19,7 @@ from oneflow.dialect.record import Registry
 from oneflow.lowering.kernels.donated_arguments import VIEWS, donated_arguments
 from oneflow.lowering.linalg.checks import CHECK_INDEX
 from oneflow.lowering.linalg.emit import ANY_ORDER
-from oneflow.lowering.targets.choice import gpu_target
+from oneflow.lowering.targets.selection import gpu_target
 from oneflow.lowering.triton.fusion.sink_scalars import sink_reads
 from oneflow.passes.base import Pass
 from oneflow.passes.inline import clone_with
@@ -294,7 +294,7 @@ def _is_invalid(nest: Nest) -> ir.Value:
 
 
 def _with_marked_failures(producer: ir.Operation) -> ir.Value:
-    """The tensor of checked positions with -1 for those that have failed."""
+    """The tensor of checked positions with -1 for positions that have failed."""
     with ir.InsertionPoint(producer), producer.location:
         copy = producer.clone()
     *ops, last = _body(copy.operation)

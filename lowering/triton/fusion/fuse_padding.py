@@ -68,7 +68,7 @@ class Padding:
     positions: list[ir.Value] = field(default_factory=list)
 
     def replace(self) -> None:
-        """Replaces the computation of the smaller tensor by that of the larger one."""
+        """Replaces the computation of the smaller tensor by the computation of the larger tensor."""
         result_type = ir.RankedTensorType(self.op.results[0].type)
         direct = [u for u in self.node.inputs if not self._needs_position(u)]
         maps = [*(self._map(u) for u in direct), ir.AffineMap.get_identity(result_type.rank)]

@@ -18,7 +18,7 @@ from oneflow.dialect.builder import Value
 from oneflow.dialect.ir_builder import IRBuilder
 from oneflow.dialect.record import Registry
 from oneflow.dialect.tensor_desc import TensorDesc
-from oneflow.lowering.targets.choice import gpu_target
+from oneflow.lowering.targets.selection import gpu_target
 from oneflow.lowering.triton.codegen.views import View
 from oneflow.lowering.triton.templates.norm_gradients import ADDEND, NORMS, LaunchConfig, Norm
 from oneflow.lowering.triton.templates.outline_templates import call_template, sums_of

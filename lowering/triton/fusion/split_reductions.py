@@ -37,8 +37,8 @@ from oneflow.lowering.kernels.reduction_split import (
     split_reductions,
 )
 from oneflow.lowering.kernels.scan_split import is_plain_scan, split_scan, steps_of_parts
-from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.targets.instructions import TMA
+from oneflow.lowering.targets.selection import gpu_target
 from oneflow.lowering.triton.codegen.kernel import Kernel, bytes_of
 from oneflow.lowering.triton.codegen.matmul import Contraction, precision_at
 from oneflow.lowering.triton.codegen.reduction import Fold, neutral_number, read_folds

@@ -18,7 +18,7 @@ from oneflow.lowering.kernels.nodes import Structure, Unsupported
 from oneflow.lowering.linalg.control import BODY, bodies_in_order, read_controls
 from oneflow.lowering.linalg.external import declarations, in_place_pairs, read_external
 from oneflow.lowering.options import AUTOTUNE, DETERMINISTIC, PRECISIONS
-from oneflow.lowering.targets.choice import gpu_target
+from oneflow.lowering.targets.selection import gpu_target
 from oneflow.lowering.triton.codegen.kernel import SETUP, Kernel
 from oneflow.lowering.triton.codegen.loop_nest import LoopNest
 from oneflow.lowering.triton.codegen.matmul import Contraction, precision_at
@@ -137,7 +137,7 @@ def _planned(entries: Sequence[func.FuncOp]) -> list[func.FuncOp]:
 def _write_plans(
     module: ir.Module, planned: Sequence[func.FuncOp], bodies: Sequence[str], called: Mapping[str, Any]
 ) -> None:
-    """Writes the plan of the entry with those of the bodies, each of which follows the bodies that it runs.
+    """Writes the plans of the entry and of the bodies; each plan follows the plans of the bodies that it runs.
 
     `called` has the fields of `Plan` about called functions, and the constants of all plans.
     """

@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 
 from oneflow.dialect._mlir import func, ir
 from oneflow.lowering.kernels.graph import callee_of
-from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.targets.instructions import VECTOR_BYTES
+from oneflow.lowering.targets.selection import gpu_target
 from oneflow.lowering.triton.codegen.matmul import Contraction
 from oneflow.lowering.triton.names import identifier
 from oneflow.lowering.triton.source import (
@@ -123,7 +123,7 @@ def _counts(function: ir.Operation) -> tuple[int, int]:
 
 
 def is_grouped(function: ir.Operation) -> bool:
-    """Whether a function is that of several merged calls."""
+    """Whether a function stands for several merged calls."""
     return MEMBER in function.attributes
 
 

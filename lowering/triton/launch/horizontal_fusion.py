@@ -3,7 +3,7 @@
     call @k0(%a, %e)                      call @k0_k1(%a, %b, %e, %f)
     call @k1(%b, %f)             ->           programs of the first kernel, then programs of the second
 
-The time of a small kernel is mostly that of its launch. Calls of one level are fused: the level of a call is the
+The time of a small kernel is mostly the time of its launch. Calls of one level are fused: the level of a call is the
 length of the longest dependence path to it, counted in calls. A program of many calls is not changed: such a program
 keeps the GPU busy, and fused kernels take longer to compile.
 """
@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from oneflow.dialect._mlir import ir
 from oneflow.lowering.kernels.donated_arguments import order_after_readers
 from oneflow.lowering.kernels.graph import Graph, callee_of
-from oneflow.lowering.targets.choice import gpu_target
+from oneflow.lowering.targets.selection import gpu_target
 from oneflow.lowering.triton.codegen.kernel import bytes_of
 from oneflow.lowering.triton.launch.grouped_launches import (
     is_grouped,

@@ -23,7 +23,7 @@ from oneflow.lowering.kernels.graph import callee_of
 from oneflow.lowering.kernels.nodes import Unsupported
 from oneflow.lowering.linalg.control import Control
 from oneflow.lowering.linalg.emit import BARRIER
-from oneflow.lowering.targets.choice import gpu_target
+from oneflow.lowering.targets.selection import gpu_target
 from oneflow.lowering.triton.codegen.body import literal
 from oneflow.lowering.triton.codegen.kernel import Kernel
 from oneflow.lowering.triton.launch.control import ControlWriter
@@ -147,11 +147,11 @@ class Plan:
         return f"def {identifier(self.name)}({', '.join(parameters)}):\n{body}\n"
 
     def _first_parameters(self) -> list[str]:
-        """The parameters before those of the arguments."""
+        """The parameters before the parameters of the arguments."""
         return ["run"]
 
     def _last_parameters(self) -> list[str]:
-        """The parameters after those of the arguments."""
+        """The parameters after the parameters of the arguments."""
         return []
 
     def write(self, module: ir.Module, bodies: Sequence[str] = ()) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 
 from oneflow.dialect._mlir import func, ir
-from oneflow.lowering.kernels import numbers
+from oneflow.lowering.kernels import scalar_storage
 from oneflow.lowering.kernels.form_kernels import INITIALIZED_BY_KERNEL, kind_of
 from oneflow.lowering.kernels.graph import callee_of
 from oneflow.lowering.kernels.outline import Outliner
@@ -92,11 +92,11 @@ def host_kernel(module: ir.Module, kernel: ir.Operation, reason: str) -> HostKer
 def _write_program(name: str, block: ir.Block) -> None:
     """Writes a function with the operations of a kernel's block at the insertion point."""
     *body, last = [o.operation for o in block.operations]
-    inputs = [numbers.storage_type(a.type) for a in block.arguments]
+    inputs = [scalar_storage.storage_type(a.type) for a in block.arguments]
     function = func.FuncOp(name, (inputs, [v.type for v in last.operands]))
     with ir.InsertionPoint(function.add_entry_block()):
         values = {
-            a: numbers.extract_number(parameter, a.type)
+            a: scalar_storage.extract_scalar(parameter, a.type)
             for a, parameter in zip(block.arguments, function.arguments, strict=True)
         }
         for op in body:

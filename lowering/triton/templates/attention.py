@@ -13,9 +13,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from oneflow.dialect.record import Call
-from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.targets.gpu_parameters import AttentionBlocks
 from oneflow.lowering.targets.instructions import MIN_DOT_SIDE, VECTOR_BYTES
+from oneflow.lowering.targets.selection import gpu_target
 from oneflow.lowering.triton.codegen.views import View
 from oneflow.lowering.triton.source import PROGRAM_NUMBER, Source
 from oneflow.lowering.triton.symbolic_sizes import Size, power_of_two
@@ -179,7 +179,7 @@ def _forward(instance: TemplateInstance) -> Source:
         f"offsets = {writer.row} + rows",
         f"tl.store({statistics.name} + offsets, {logsumexp}, rows < {writer.query_length})",
     )
-    plain = writer.finish(s.query_length, s.query_block, s.heads, config.warps, config.stages)
+    plain = writer.to_source(s.query_length, s.query_block, s.heads, config.warps, config.stages)
     return _with_hopper_form(plain, hopper_attention.forward(instance, s))
 
 
@@ -250,7 +250,7 @@ def _key_gradients(instance: TemplateInstance) -> Source:
     for name, value in (("dkey", f"(dkey * {writer.scale / LOG2E})"), ("dvalue", "dvalue")):
         writer.add(writer.store(name, "key_head", f"block_index * {s.key_block}", value, s.key_block))
         writer.add_partial_sums(name, "key_head", f"columns < {writer.key_length}", value)
-    plain = writer.finish(s.key_length, s.key_block, s.key_heads, config.warps, config.stages)
+    plain = writer.to_source(s.key_length, s.key_block, s.key_heads, config.warps, config.stages)
     return _with_hopper_form(plain, gradients(instance, s, KEY_SIDE))
 
 
@@ -307,7 +307,7 @@ def _query_gradients(instance: TemplateInstance) -> Source:
     gradient = f"(acc * {writer.scale / LOG2E})"
     writer.add(writer.store("dquery", "head", f"block_index * {s.query_block}", gradient, s.query_block))
     writer.add_partial_sums("dquery", "head", f"rows < {writer.query_length}", gradient)
-    plain = writer.finish(s.query_length, s.query_block, s.heads, config.warps, config.stages)
+    plain = writer.to_source(s.query_length, s.query_block, s.heads, config.warps, config.stages)
     return _with_hopper_form(plain, gradients(instance, s, QUERY_SIDE))
 
 

@@ -85,7 +85,7 @@ class AttentionWriter:
         """Adds the descriptor `block_<name>` of blocks of a tensor (batch, heads, length, width)."""
         self.with_descriptor.add(name)
         tensor = self.instance.tensors[name]
-        # The order is that of the logical dimensions, whatever the strides: a block has to be (rows, width).
+        # The order is the order of the logical dimensions, whatever the strides: a block has to be (rows, width).
         block = (1, 1, rows, self._width(name))
         descriptor = tensor.descriptor(f"block_{name}", block)
         if descriptor is not None:
@@ -192,7 +192,7 @@ class AttentionWriter:
         self.add(f"{result} = tl.where({kept}, {target} * {kept_scale(self.rate)}, 0.0)", indent=indent)
         return result
 
-    def finish(self, size: Size, block: int, heads: int, warps: int, stages: int) -> Source:
+    def to_source(self, size: Size, block: int, heads: int, warps: int, stages: int) -> Source:
         """The source of the kernel, which has a program for each `block` of the `size` rows of each of `heads`."""
         kernel, s = self.instance.kernel, self.shape
         programs = TileCount.of(size, block) * TileCount.of(s.batch) * TileCount.of(heads)

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 
 from oneflow.dialect.quantized_weights import zero_point
 from oneflow.dialect.record import Call
-from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.targets.instructions import MIN_DOT_SIDE
+from oneflow.lowering.targets.selection import gpu_target
 from oneflow.lowering.triton.codegen.emission import origins, program_id
 from oneflow.lowering.triton.codegen.kernel import TYPES
 from oneflow.lowering.triton.codegen.prelude import preamble

@@ -7,8 +7,8 @@ the producer loads the next block of queries meanwhile. With `causal` a light bl
 
 from __future__ import annotations
 
-from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.targets.instructions import WGMMA
+from oneflow.lowering.targets.selection import gpu_target
 from oneflow.lowering.triton.source import Source
 from oneflow.lowering.triton.templates.attention_writer import LOG2E, AttentionShape
 from oneflow.lowering.triton.templates.outline_templates import TemplateInstance

@@ -15,9 +15,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.targets.gpu_parameters import WarpSpecializedAttentionGradient
 from oneflow.lowering.targets.instructions import TMA, WGMMA
+from oneflow.lowering.targets.selection import gpu_target
 from oneflow.lowering.triton.codegen.kernel import TYPES
 from oneflow.lowering.triton.source import Source, TensorDescriptor
 from oneflow.lowering.triton.templates.attention_writer import LOG2E, AttentionShape
@@ -420,7 +420,7 @@ class _Gradients(PersistentAttention):
 
     @property
     def copies_statistics(self) -> bool:
-        """Whether the producer copies the statistics of queries by TMA: those of each head are aligned."""
+        """Whether the producer copies the statistics of queries by TMA: the statistics of each head are aligned."""
         return self.by_key and self.query_length % ALIGNMENT == 0
 
     def source(self) -> Source:

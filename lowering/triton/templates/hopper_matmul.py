@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from oneflow.lowering.kernels.nodes import Node, Use
-from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.targets.instructions import VECTOR_BYTES, WARP, WGMMA
+from oneflow.lowering.targets.selection import gpu_target
 from oneflow.lowering.triton.codegen.descriptors import Descriptor
-from oneflow.lowering.triton.codegen.emission import origins, tile_count, write_tile_order
+from oneflow.lowering.triton.codegen.emission import origins, tile_count, write_tile_rasterization
 from oneflow.lowering.triton.codegen.kernel import TYPES, bytes_of
 from oneflow.lowering.triton.codegen.matmul import DEPTH_AXES, OPERAND_AXES, TILE_AXES, Contraction, MatmulEmitter
 from oneflow.lowering.triton.codegen.prelude import definitions
@@ -73,7 +73,7 @@ class HopperMatmulEmitter(MatmulEmitter):
         self.last_buffer: dict[tuple[str, int], int] = {}
 
     def _partition_tile(self) -> None:
-        """Sets the rows of a consumer warp group, the columns of its accumulators, and those of epilogue slices."""
+        """Sets the rows of a consumer warp group, and the columns of its accumulators and of epilogue slices."""
         self.groups_per_tile = 1 if self.config.ping_pong else self.config.rows // WGMMA.rows
         self.groups = 2 if self.config.ping_pong else self.groups_per_tile
         self.rows = self.config.rows if self.config.ping_pong else WGMMA.rows
@@ -136,7 +136,7 @@ class HopperMatmulEmitter(MatmulEmitter):
         return operands and rows and self.config.stages > 1 and not self.kernel.checks
 
     def _is_multiplied_as_stored(self, descriptor: Descriptor) -> bool:
-        """Whether tensor cores can read the blocks of an operand: those of f32 along the depth alone."""
+        """Whether tensor cores can read the blocks of an operand: blocks of f32 along the depth alone."""
         return self.contraction.problem.element_bytes == 2 or axis_order(descriptor)[-1] in DEPTH_AXES
 
     def emit(self) -> Source:
@@ -181,7 +181,7 @@ class HopperMatmulEmitter(MatmulEmitter):
         return [f"count = {count}", header, *nested(lines)]
 
     def _consumer_loop(self, lines: Sequence[str]) -> list[str]:
-        """A loop of `lines` over the tiles of a warp group: those of the program, or every other with ping-pong."""
+        """A loop of `lines` over the tiles of a warp group: all of the program, or every other with ping-pong."""
         if not self.config.ping_pong:
             return self._loop(lines)
         first, every = "tl.program_id(0) + GROUP * tl.num_programs(0)", "2 * tl.num_programs(0)"
@@ -200,12 +200,12 @@ class HopperMatmulEmitter(MatmulEmitter):
     def _tile_position_lines(self) -> list[str]:
         """The lines that find the position of a tile."""
         writer, self.writer, self.tile = self.writer, Writer(), self.full_tile
-        write_tile_order(self.writer, "tile", *(tile_count(self._axis(name)) for name in "mn"))
+        write_tile_rasterization(self.writer, "tile", *(tile_count(self._axis(name)) for name in "mn"))
         lines, self.writer = [str(line) for line in self.writer.scopes[0].lines], writer
         return lines
 
     def _producer_lines(self) -> list[str]:
-        """The producer warp: loads the blocks of each step of each tile, but for those of the prologue."""
+        """The producer warp: loads the blocks of each step of each tile, except the blocks of the prologue."""
         stages = self.config.stages
         step = [
             f"stage = count % {stages}",
@@ -453,7 +453,7 @@ def axis_order(descriptor: Descriptor) -> list[str]:
 
 
 def transposition(descriptor: Descriptor, sides: Sequence[str]) -> str:
-    """The text that transposes a block from the order of memory to that of `sides`, where these differ."""
+    """The text that transposes a block from the order of memory to the order of `sides`, where these differ."""
     return "" if axis_order(descriptor) == list(sides) else ".permute((1, 0))"
 
 

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from oneflow.lowering.kernels.nodes import Unsupported
-from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.targets.instructions import REGISTER_STEP, VECTOR_BYTES, WARP
+from oneflow.lowering.targets.selection import gpu_target
 from oneflow.lowering.triton.codegen.block_shape import BlockShape, RowMode, is_strided
 from oneflow.lowering.triton.codegen.body import BodyEmitter
 from oneflow.lowering.triton.codegen.emission import origins, tile_count

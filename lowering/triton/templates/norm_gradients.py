@@ -11,8 +11,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.targets.instructions import WARP
+from oneflow.lowering.targets.selection import gpu_target
 from oneflow.lowering.triton.codegen.emission import origins
 from oneflow.lowering.triton.codegen.kernel import TYPES, Tensor, bytes_of
 from oneflow.lowering.triton.codegen.prelude import definitions, preamble

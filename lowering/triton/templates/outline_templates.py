@@ -302,7 +302,7 @@ class _Outlining:
 
 
 def sums_of(value: ir.Value, view: View, row: int, registry: Registry) -> list[ir.Operation]:
-    """The operations that sum a tensor over all dimensions but those of a row of `row` contiguous elements."""
+    """The operations that sum a tensor over all dimensions but a row of `row` contiguous elements."""
     users = dict.fromkeys(use.owner.operation for use in value.uses)
     sums = []
     for op in (op for op in users if op.name in SUM_OPERATORS and op.operands[0] == value):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.targets.instructions import TMA, WGMMA
+from oneflow.lowering.targets.selection import gpu_target
 from oneflow.lowering.triton.codegen.emission import origins
 from oneflow.lowering.triton.codegen.kernel import TYPES, Tensor
 from oneflow.lowering.triton.source import GLUON, Source, TensorDescriptor

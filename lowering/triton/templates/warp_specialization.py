@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.targets.instructions import WGMMA
+from oneflow.lowering.targets.selection import gpu_target
 from oneflow.lowering.triton.source import Function, Source
 
 #: The head of a kernel's source. TMA copies have other names since Triton 3.8.

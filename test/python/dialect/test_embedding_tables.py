@@ -104,7 +104,7 @@ def test_ids_of_64_bits_without_a_sign(tmp_path):
 
 def test_a_name_has_rows_of_one_size():
     table("sized", 4, np.float32)
-    with pytest.raises(ValueError, match="expected rows of 4 float32, those of the table 'sized', got 5 float32"):
+    with pytest.raises(ValueError, match="expected rows of 4 float32, as in the table 'sized', got 5 float32"):
         table("sized", 5, np.float32)
 
 

@@ -20,7 +20,7 @@ from oneflow.dialect import dtypes
 from oneflow.dialect.external import as_array
 from oneflow.dialect.nd_sbp import devices
 from oneflow.dialect.tensor_desc import TensorDesc
-from oneflow.lowering.targets.choice import using_gpu
+from oneflow.lowering.targets.selection import using_gpu
 from oneflow.runtime.collectives import mpi, nccl
 from oneflow.runtime.collectives.operations import packing_bytes, run_collective
 from oneflow.runtime.cuda import driver

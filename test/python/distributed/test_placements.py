@@ -140,10 +140,10 @@ def test_global_tensors_are_printed_as_oneflow_prints_them() -> None:
     suffixes = 'placement=oneflow.placement(type="cpu", ranks=[0, 1]), sbp=({},), dtype=oneflow.float32)'
     split = suffixes.format("oneflow.sbp.split(dim=0)")
     assert " ".join(str(x).split()) == f"tensor([0., 1.], {split}"
-    x.handle.handle.pieces.pop(1)  # as in a process of one rank
+    x.handle.handle.shards.pop(1)  # as in a process of one rank
     assert " ".join(str(x).split()) == f"tensor([...], {split}"
     whole = flow.tensor([0.0, 1.0]).to_global(pair, flow.sbp.broadcast())
-    whole.handle.handle.pieces.pop(0)
+    whole.handle.handle.shards.pop(0)
     assert " ".join(str(whole).split()) == f"tensor([0., 1.], {suffixes.format('oneflow.sbp.broadcast')}"
     assert repr(flow.sbp.partial_sum) == "oneflow.sbp.partial_sum"
 
@@ -151,7 +151,7 @@ def test_global_tensors_are_printed_as_oneflow_prints_them() -> None:
 def test_updated_tensors_keep_their_placement() -> None:
     pair = flow.placement("cpu", [0, 1])
     w = flow.tensor(np.arange(6.0)).to_global(pair, S(0))
-    array, pieces = w.handle.handle, dict(w.handle.handle.pieces)
+    array, shards = w.handle.handle, dict(w.handle.handle.shards)
 
     @flow.compile
     def step(x: Any) -> Any:
@@ -162,4 +162,4 @@ def test_updated_tensors_keep_their_placement() -> None:
         twice = step(np.ones(6))
         np.testing.assert_array_equal(twice, (np.arange(6.0) + turn) * 2.0)
         np.testing.assert_array_equal(w.numpy(), np.arange(6.0) + turn)
-    assert w.handle.handle is array and all(array.pieces[p] is pieces[p] for p in (0, 1))
+    assert w.handle.handle is array and all(array.shards[p] is shards[p] for p in (0, 1))

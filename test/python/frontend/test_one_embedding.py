@@ -144,7 +144,7 @@ def test_refused_embedding_tables():
     flow.compile(lambda ids: embedding(ids).sum())(ids).backward()
     with pytest.raises(ValueError, match="expected the step in the function that looks 'refused' up"):
         flow.optim.SGD(embedding.parameters()).step()
-    with pytest.raises(ValueError, match="expected rows of 4 float32, those of the table 'refused'"):
+    with pytest.raises(ValueError, match="expected rows of 4 float32, as in the table 'refused'"):
         oe.MultiTableEmbedding("refused", 5, flow.float32, flow.int64, None, store())
     with pytest.raises(ValueError, match="expected columns of 4 numbers together"):
         module("columns", tables=[oe.make_table([])])

@@ -61,7 +61,7 @@ def test_the_fuzzer_shrinks_cases(monkeypatch):
     def broken(program, module):
         assert all(step.op != "exp" for step in program.steps)
 
-    monkeypatch.setitem(programs.WAYS, "cpu", broken)
+    monkeypatch.setitem(programs.MODES, "cpu", broken)
     fuzzer, case = programs.Programs(), str(parts.Program({"x": parts.Input((3, 4), "float32")}, steps, ("d",)))
     smaller = fuzzer.smaller(case)
     while (candidate := next(smaller, None)) is not None:

@@ -4,11 +4,11 @@ from dataclasses import fields, is_dataclass, replace
 
 import pytest
 
-from oneflow.lowering.targets.choice import cpu_target_named
 from oneflow.lowering.targets.cpu import CPU_TARGETS
 from oneflow.lowering.targets.gpu import GPU_TARGETS
 from oneflow.lowering.targets.gpu_parameters import ScatterParameters
 from oneflow.lowering.targets.instructions import MMA, MMA_TURING, TCGEN05, WGMMA
+from oneflow.lowering.targets.selection import cpu_target_named
 from oneflow.lowering.triton.cost.matmul_configurations import Product, ranked_configs
 
 CPUS, GPUS = list(CPU_TARGETS.values()), list(GPU_TARGETS.values())

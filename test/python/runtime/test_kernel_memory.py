@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from oneflow.lowering.targets.choice import cpu_target
+from oneflow.lowering.targets.selection import cpu_target
 from oneflow.runtime import native
 
 ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)

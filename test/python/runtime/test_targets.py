@@ -16,8 +16,8 @@ from oneflow.dialect.oneflow import create_context
 from oneflow.dialect.record import REGISTRY
 from oneflow.lowering.llvm.register_tiles import best_tile, register_tiles
 from oneflow.lowering.targets import host
-from oneflow.lowering.targets.choice import CPU_NAMES, TargetError, cpu_target, cpu_target_named, using_cpu
 from oneflow.lowering.targets.cpu import CPU_TARGETS
+from oneflow.lowering.targets.selection import CPU_NAMES, TargetError, cpu_target, cpu_target_named, using_cpu
 from oneflow.runtime import objects
 from oneflow.runtime.executable import Options, ProgramSource, compile_module
 from oneflow.testing.backend import call_module, check_backend

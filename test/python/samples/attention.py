@@ -20,7 +20,7 @@ def row(*shape):
     return Wide(shape, 3.0, 4.0)
 
 
-HEADS = "expected static numbers of heads, those of key dividing query's, got 2 and 3"
+HEADS = "expected static numbers of heads, query's a multiple of key's, got 3 of query and 2 of key"
 PLAIN = [t(1, 2, 3, 4), t(1, 2, 5, 4), t(1, 2, 5, 4)]
 SHARED = [t(2, 4, 3, 2), t(2, 2, 3, 2), t(2, 2, 3, 3)]
 #: Heads in groups of two, and all heads in one group.

@@ -76,7 +76,7 @@ BAD = [
     Bad(ROTARY, [t(2, 2, 3, 4)], {"k_size": 4, "rotary_size": 3}, match="rotary_size of 0 to 4, a multiple of 2"),
     Bad(ROTARY, [t(2, 2, 3, 4)], {"mode": "spiral"}, match="plane or interval, got 'spiral'"),
     Bad(INFERENCE, [t(2, 3, 4)] * 3 + [None, v([0, 3], int32)], {**PLAIN, "query_head_size": 2, "scale": 0.5},
-        match="expected query_seq_start with layouts (BM)HK"),
+        match="expected query_seq_start only with the layouts (BM)HK"),
     Bad(INFERENCE, [t(2, 3, 4)] * 3, {**PLAIN, "query_layout": "(BM)(HK)", "query_head_size": 2, "scale": 0.5},
         match="expected key_layout (BM)HK"),
     Bad(INFERENCE, [t(3, 2), t(4, 1, 2), t(4, 4)], SEQUENCES, match="expected query_seq_start and key_seq_start"),

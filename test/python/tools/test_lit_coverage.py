@@ -68,11 +68,46 @@ def test_operator_is_in_a_program(name):
     assert f"oneflow.{name}" in PROGRAMS, f"no program in {LIT} has oneflow.{name}"
 
 
-def test_lit_folders_mirror_the_folders_of_lowering():
-    """Every folder is one of `lowering`, and the file of a pass is in the folder of the module of the pass."""
-    modules = [p.__module__.split(".")[1:] for p in OWN.values()]
-    folders = {module[-1]: "/".join(module[:-1]) for module in modules if module[0] == "lowering"}
-    files = {p.stem: str(p.parent.relative_to(LIT)) for p in (LIT / "lowering").rglob("*.mlir")}
-    assert all((ROOT / folder / "__init__.py").is_file() for folder in files.values())
-    elsewhere = {stem: folder for stem, folder in files.items() if folders.get(stem, folder) != folder}
+def test_lit_folders_mirror_the_source():
+    """The folder of every file is a folder or a module of the source."""
+    folders = {path.parent.relative_to(LIT) for path in LIT.rglob("*.mlir")}
+    missing = [str(f) for f in sorted(folders) if not (ROOT / f).is_dir() and not (ROOT / f"{f}.py").is_file()]
+    assert not missing, f"lit folders that are no folders or modules of the source: {missing}"
+
+
+def test_the_file_of_a_pass_is_where_the_pass_is():
+    """Each pass in `passes` has a folder; the file of a pass in `lowering` is in the folder of the module."""
+    modules = {p.__module__.rpartition(".")[2]: p.__module__.split(".")[1:] for p in OWN.values()}
+    folderless = [
+        m for m, path in modules.items() if path[0] == "passes" and not any((LIT / "passes" / m).glob("*.mlir"))
+    ]
+    assert not folderless, f"passes without a folder {LIT}/passes/<pass>: {folderless}"
+    paths = [path for folder in ("passes", "lowering") for path in (LIT / folder).rglob("*.mlir")]
+    files = {path.stem: path.parent.relative_to(LIT).parts for path in paths}
+    elsewhere = [
+        "/".join([*folder, stem])
+        for stem, folder in files.items()
+        if stem in modules and list(folder) not in (modules[stem], modules[stem][:-1])
+    ]
     assert not elsewhere, f"lit files outside of the folders of their passes: {elsewhere}"
+
+
+OPERATOR_MODULES = {path.stem for path in (ROOT / "dialect/ops").glob("*.py")}
+
+
+def module_of(stem):
+    """The module of operators that a lit file is named for: `<module>.mlir`, or `<module>_<aspect>.mlir`."""
+    words = stem.split("_")
+    names = ("_".join(words[:count]) for count in range(len(words), 0, -1))
+    return next((name for name in names if name in OPERATOR_MODULES), None)
+
+
+def test_every_operator_is_in_a_file_of_its_module():
+    texts: dict[str | None, str] = {}
+    for path in (LIT / "dialect/ops").rglob("*.mlir"):
+        module = module_of(path.stem)
+        texts[module] = texts.get(module, "") + re.sub(r"//.*", "", path.read_text())
+    assert None not in texts, "expected lit files named for modules of dialect/ops"
+    own = {r.name: Path(r.where.split(":")[0]).stem for r in REGISTRY if "dialect/ops/" in r.where}
+    missing = [f"{m}: {n}" for n, m in own.items() if not re.search(rf"oneflow\.{n}\b", texts.get(m, ""))]
+    assert not missing, f"operators without a program in test/lit/dialect/ops/<module>*.mlir: {sorted(missing)}"

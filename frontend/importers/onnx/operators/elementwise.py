@@ -189,7 +189,7 @@ def _bit_cast(x: Tensor, *, to: int) -> Tensor:
     target: Any = type_of(to)
     if x.dtype.is_float or isinstance(target, SmallType) or target.is_float:
         raise OnnxError(
-            f"bits of {x.dtype.name} as {spelled(to)} are not supported, only those of integers as integers"
+            f"bits of {x.dtype.name} as {spelled(to)} are not supported, only bits of integers as integers"
         )
     return F.cast(x, target)
 

@@ -40,7 +40,7 @@ def _gather_nd(x: Tensor, indices: Tensor, *, batch_dims: int = 0) -> Tensor:
 
 
 def _full_positions(x: Tensor, indices: Tensor, batch_dims: int = 0) -> Tensor:
-    """Rows of positions, counted from the first, with those of the batch in front."""
+    """Rows of positions, counted from the first, with the positions in the batch in front."""
     depth = int(indices.shape[-1] or 0)
     columns = F.split(F.cast(indices, dtypes.int64), 1, -1) if depth else ()
     counted = [from_the_first(c, x.size(batch_dims + i)) for i, c in enumerate(columns)]

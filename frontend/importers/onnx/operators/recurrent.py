@@ -35,7 +35,7 @@ _ACTIVATIONS: dict[str, tuple[Callable[[Tensor, float, float], Tensor], float, f
 def _activations(
     defaults: str, directions: int, names: Sequence[str] | None, alphas: Any, betas: Any, clip: float | None
 ) -> list[Activation]:
-    """The activations of all directions: those that are named, or the defaults for each."""
+    """The activations of all directions: the named activations, or the defaults for each."""
     names = names or defaults.split() * directions
     unknown = [n for n in names if n.lower() not in _ACTIVATIONS]
     if unknown:

@@ -241,7 +241,7 @@ def _corners(boxes: np.ndarray, center_point_box: int) -> np.ndarray:
 
 
 def _overlap(a: np.ndarray, b: np.ndarray) -> float:
-    """The area of the intersection by that of the union."""
+    """The area of the intersection, divided by the area of the union."""
     sides = np.maximum(np.minimum(a[2:], b[2:]) - np.maximum(a[:2], b[:2]), 0)
     areas = [np.prod(v[2:] - v[:2]) for v in (a, b)]
     union = areas[0] + areas[1] - np.prod(sides)

@@ -25,7 +25,7 @@ def attention(
 
 
 def _repeated(x: Any, query: Any) -> Any:
-    """Keys or values of one head as those of every head."""
+    """Keys or values of one head, repeated for every head."""
     if x.rank != query.rank or x.rank < 4 or x.shape[-3] != 1 or query.shape[-3] == 1:
         return x
     return F.expand(x, *x.sizes()[:-3], query.size(-3), *x.sizes()[-2:])

@@ -15,5 +15,5 @@ def pulled_back(function: Callable[..., Any], grad: Any, *primals: Any) -> Any:
 
 
 def wanted(grads: Sequence[Any], mask: Sequence[bool]) -> list[Any]:
-    """Gradients, None for those that are not asked for."""
+    """Gradients, None for gradients that are not asked for."""
     return [g if asked else None for g, asked in zip(grads, mask, strict=True)]

@@ -125,3 +125,40 @@ func.func @broadcast_mul_no_nan(%arg0: tensor<2x3xf32>, %arg1: tensor<3xf32>) ->
   %0 = "oneflow.broadcast_mul_no_nan"(%arg0, %arg1) : (tensor<2x3xf32>, tensor<3xf32>) -> tensor<*xf32>
   return %0 : tensor<*xf32>
 }
+
+// CHECK-LABEL: func.func @near(
+// CHECK-NEXT: "oneflow.broadcast_isclose_eq_nan"(%{{.*}}, %{{.*}}) {atol = 5.000000e-01 : f32} : (tensor<?x2xf32>, tensor<2xf32>) -> tensor<?x2xi1>
+// CHECK-NEXT: "oneflow.broadcast_isclose_neq_nan"(%{{.*}}, %{{.*}}) : (tensor<?x2xf32>, tensor<2xf32>) -> tensor<?x2xi1>
+func.func @near(%x: tensor<?x2xf32>, %y: tensor<2xf32>) -> (tensor<*xi1>, tensor<*xi1>) {
+  %0 = "oneflow.broadcast_isclose_eq_nan"(%x, %y) {atol = 0.5 : f32} : (tensor<?x2xf32>, tensor<2xf32>) -> tensor<*xi1>
+  %1 = "oneflow.broadcast_isclose_neq_nan"(%x, %y) : (tensor<?x2xf32>, tensor<2xf32>) -> tensor<*xi1>
+  return %0, %1 : tensor<*xi1>, tensor<*xi1>
+}
+
+// CHECK-LABEL: func.func @broadcast_div(
+// CHECK: "oneflow.broadcast_div"({{.*}}) : (tensor<2x3xui8>, tensor<2x3xui8>) -> tensor<2x3xui8>
+func.func @broadcast_div(%arg0: tensor<2x3xui8>, %arg1: tensor<2x3xui8>) -> tensor<*xui8> {
+  %0 = "oneflow.broadcast_div"(%arg0, %arg1) : (tensor<2x3xui8>, tensor<2x3xui8>) -> tensor<*xui8>
+  return %0 : tensor<*xui8>
+}
+
+// CHECK-LABEL: func.func @broadcast_greater(
+// CHECK: "oneflow.broadcast_greater"({{.*}}) : (tensor<2x3xi1>, tensor<2x3xi1>) -> tensor<2x3xi1>
+func.func @broadcast_greater(%arg0: tensor<2x3xi1>, %arg1: tensor<2x3xi1>) -> tensor<*xi1> {
+  %0 = "oneflow.broadcast_greater"(%arg0, %arg1) : (tensor<2x3xi1>, tensor<2x3xi1>) -> tensor<*xi1>
+  return %0 : tensor<*xi1>
+}
+
+// CHECK-LABEL: func.func @broadcast_mul(
+// CHECK: "oneflow.broadcast_mul"({{.*}}) : (tensor<2x3xui8>, tensor<2x3xui8>) -> tensor<2x3xui8>
+func.func @broadcast_mul(%arg0: tensor<2x3xui8>, %arg1: tensor<2x3xui8>) -> tensor<*xui8> {
+  %0 = "oneflow.broadcast_mul"(%arg0, %arg1) : (tensor<2x3xui8>, tensor<2x3xui8>) -> tensor<*xui8>
+  return %0 : tensor<*xui8>
+}
+
+// CHECK-LABEL: func.func @broadcast_sub(
+// CHECK: "oneflow.broadcast_sub"({{.*}}) : (tensor<2x3xui8>, tensor<2x3xui8>) -> tensor<2x3xui8>
+func.func @broadcast_sub(%arg0: tensor<2x3xui8>, %arg1: tensor<2x3xui8>) -> tensor<*xui8> {
+  %0 = "oneflow.broadcast_sub"(%arg0, %arg1) : (tensor<2x3xui8>, tensor<2x3xui8>) -> tensor<*xui8>
+  return %0 : tensor<*xui8>
+}

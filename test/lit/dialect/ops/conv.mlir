@@ -21,14 +21,3 @@ func.func @channels_last(%x: tensor<2x9x4xf32>, %w: tensor<6x2x2xf32>) -> tensor
   } : (tensor<2x9x4xf32>, tensor<6x2x2xf32>) -> tensor<*xf32>
   return %0 : tensor<*xf32>
 }
-
-// Transposed convolutions undo the sizes of convolutions; output_padding is added after the images.
-// CHECK-LABEL: func.func @deconv2d(
-// CHECK: "oneflow.deconv2d"{{.*}} : (tensor<?x4x4x?xf32>, tensor<4x3x3x3xf32>) -> tensor<?x3x8x?xf32>
-func.func @deconv2d(%x: tensor<?x4x4x?xf32>, %w: tensor<4x3x3x3xf32>) -> tensor<*xf32> {
-  %0 = "oneflow.deconv2d"(%x, %w) {
-    data_format = "channels_first", dilation_rate = [1, 1], filters = 3 : si32, groups = 1 : si32,
-    kernel_size = [3, 3], output_padding = [1, 1], padding_before = [1, 1], strides = [2, 2]
-  } : (tensor<?x4x4x?xf32>, tensor<4x3x3x3xf32>) -> tensor<*xf32>
-  return %0 : tensor<*xf32>
-}

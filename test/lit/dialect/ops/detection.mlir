@@ -20,3 +20,10 @@ func.func @moved(%x: tensor<2x3x8x8xf32>, %o: tensor<2x18x6x6xf32>, %w: tensor<4
   %2 = "oneflow.deform_conv2d_param_grad"(%d, %x, %o, %w, %m) {stride_h = 1 : si32, stride_w = 1 : si32, dilation_h = 1 : si32, dilation_w = 1 : si32, groups = 1 : si32, offset_groups = 1 : si32, use_mask = true} : (tensor<2x4x6x6xf32>, tensor<2x3x8x8xf32>, tensor<2x18x6x6xf32>, tensor<4x3x3x3xf32>, tensor<2x9x6x6xf32>) -> tensor<*xf32>
   return %0, %1#0, %2 : tensor<*xf32>, tensor<*xf32>, tensor<*xf32>
 }
+
+// CHECK-LABEL: func.func @boxes(
+// CHECK-NEXT: "oneflow.nms"(%{{.*}}) {iou_threshold = 5.000000e-01 : f32} : (tensor<?x4xf32>) -> tensor<?xi8>
+func.func @boxes(%x: tensor<?x4xf32>) -> tensor<*xi8> {
+  %0 = "oneflow.nms"(%x) {iou_threshold = 0.5 : f32} : (tensor<?x4xf32>) -> tensor<*xi8>
+  return %0 : tensor<*xi8>
+}

@@ -30,19 +30,6 @@ func.func @box_gradients(%a: tensor<3xf32>, %b: tensor<3xf32>) -> (tensor<*xf32>
   return %0#0, %1#0, %2#0, %3#0, %4#0 : tensor<*xf32>, tensor<*xf32>, tensor<*xf32>, tensor<*xf32>, tensor<*xf32>
 }
 
-// CHECK-LABEL: func.func @softmaxes(
-// CHECK-NEXT: "oneflow.fused_scale_mask_softmax"(%{{.*}}, %{{.*}}) {scale_value = 2.000000e+00 : f32} : (tensor<2x3x4xf16>, tensor<2x1x4xi1>) -> tensor<2x3x4xf16>
-// CHECK-NEXT: "oneflow.fused_scale_mask_softmax_grad"(%{{.*}}, %{{.*}}, %{{.*}}) {scale_value = 2.000000e+00 : f32} : (tensor<2x3x4xf16>, tensor<2x3x4xf16>, tensor<2x3x4xi1>) -> tensor<2x3x4xf16>
-// CHECK-NEXT: "oneflow.fused_scale_mask_bias_softmax"(%{{.*}}, %{{.*}}) : (tensor<2x3x4xf16>, tensor<2x3x4xf16>) -> tensor<2x3x4xf16>
-// CHECK-NEXT: "oneflow.fused_scale_mask_bias_softmax_grad"(%{{.*}}, %{{.*}}) : (tensor<2x3x4xf16>, tensor<2x3x4xf16>) -> tensor<2x3x4xf16>
-func.func @softmaxes(%x: tensor<2x3x4xf16>, %m: tensor<2x1x4xi1>, %w: tensor<2x3x4xi1>) -> (tensor<*xf16>, tensor<*xf16>) {
-  %0 = "oneflow.fused_scale_mask_softmax"(%x, %m) {scale_value = 2.0 : f32} : (tensor<2x3x4xf16>, tensor<2x1x4xi1>) -> tensor<*xf16>
-  %1 = "oneflow.fused_scale_mask_softmax_grad"(%0, %x, %w) {scale_value = 2.0 : f32} : (tensor<*xf16>, tensor<2x3x4xf16>, tensor<2x3x4xi1>) -> tensor<*xf16>
-  %2 = "oneflow.fused_scale_mask_bias_softmax"(%x, %x) : (tensor<2x3x4xf16>, tensor<2x3x4xf16>) -> tensor<*xf16>
-  %3 = "oneflow.fused_scale_mask_bias_softmax_grad"(%2, %1) : (tensor<*xf16>, tensor<*xf16>) -> tensor<*xf16>
-  return %1, %3 : tensor<*xf16>, tensor<*xf16>
-}
-
 // CHECK-LABEL: func.func @others(
 // CHECK-NEXT: "oneflow.fused_bias_add_gelu"(%{{.*}}, %{{.*}}) {axis = 1 : i32} : (tensor<2x3xf32>, tensor<3xf32>) -> tensor<2x3xf32>
 // CHECK-NEXT: "oneflow.fused_bias_add_gelu_grad"(%{{.*}}, %{{.*}}, %{{.*}}) {axis = 1 : i32} : (tensor<2x3xf32>, tensor<3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>

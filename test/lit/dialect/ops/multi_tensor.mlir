@@ -72,3 +72,21 @@ func.func @multi_tensor_yolov5_weight_update(%arg0: tensor<3x4xf32>, %arg1: tens
   %cast_4 = tensor.cast %0#1 : tensor<*xf32> to tensor<3xf32>
   return %cast_3, %cast_4 : tensor<3x4xf32>, tensor<3xf32>
 }
+
+// Many parameters at once: their number is the number of the results of each name. A copy in f16 is updated with its
+// parameter.
+// CHECK-LABEL: func.func @many(
+// CHECK: -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>)
+// CHECK: "oneflow.multi_tensor_sgd_update_with_cast"{{.*}} -> (tensor<4xf32>, tensor<4xf16>)
+func.func @many(%p: tensor<4xf32>, %c: tensor<4xf16>)
+    -> (tensor<*xf32>, tensor<*xf32>, tensor<*xf32>, tensor<*xf32>, tensor<*xf32>, tensor<*xf16>) {
+  %0:4 = "oneflow.multi_tensor_momentum_update"(%p, %p, %p, %p, %p, %p) {
+    operandSegmentSizes = array<i32: 2, 2, 2, 0, 0, 0>, resultSegmentSizes = array<i32: 2, 2>}
+    : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>)
+    -> (tensor<*xf32>, tensor<*xf32>, tensor<*xf32>, tensor<*xf32>)
+  %1:2 = "oneflow.multi_tensor_sgd_update_with_cast"(%p, %p, %c) {
+    operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, resultSegmentSizes = array<i32: 1, 1>}
+    : (tensor<4xf32>, tensor<4xf32>, tensor<4xf16>) -> (tensor<*xf32>, tensor<*xf16>)
+  return %0#0, %0#1, %0#2, %0#3, %1#0, %1#1
+    : tensor<*xf32>, tensor<*xf32>, tensor<*xf32>, tensor<*xf32>, tensor<*xf32>, tensor<*xf16>
+}

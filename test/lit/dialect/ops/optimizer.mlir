@@ -28,24 +28,6 @@ func.func @numbers(%p: tensor<5xf64>, %rate: tensor<1xf32>, %skip: tensor<i64>) 
   return %0, %1 : tensor<*xf64>, tensor<*xf32>
 }
 
-// Many parameters at once: their number is that of the results of each name. A copy in f16 is updated with its
-// parameter.
-// CHECK-LABEL: func.func @many(
-// CHECK: -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>)
-// CHECK: "oneflow.multi_tensor_sgd_update_with_cast"{{.*}} -> (tensor<4xf32>, tensor<4xf16>)
-func.func @many(%p: tensor<4xf32>, %c: tensor<4xf16>)
-    -> (tensor<*xf32>, tensor<*xf32>, tensor<*xf32>, tensor<*xf32>, tensor<*xf32>, tensor<*xf16>) {
-  %0:4 = "oneflow.multi_tensor_momentum_update"(%p, %p, %p, %p, %p, %p) {
-    operandSegmentSizes = array<i32: 2, 2, 2, 0, 0, 0>, resultSegmentSizes = array<i32: 2, 2>}
-    : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>)
-    -> (tensor<*xf32>, tensor<*xf32>, tensor<*xf32>, tensor<*xf32>)
-  %1:2 = "oneflow.multi_tensor_sgd_update_with_cast"(%p, %p, %c) {
-    operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, resultSegmentSizes = array<i32: 1, 1>}
-    : (tensor<4xf32>, tensor<4xf32>, tensor<4xf16>) -> (tensor<*xf32>, tensor<*xf16>)
-  return %0#0, %0#1, %0#2, %0#3, %1#0, %1#1
-    : tensor<*xf32>, tensor<*xf32>, tensor<*xf32>, tensor<*xf32>, tensor<*xf32>, tensor<*xf16>
-}
-
 // Segment sizes in OneFlow's form, without a copy of the parameter.
 // CHECK-LABEL: func.func @more(
 // CHECK: "oneflow.lars_update"{{.*}} -> (tensor<4xf32>, tensor<4xf32>)

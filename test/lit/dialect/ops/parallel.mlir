@@ -61,3 +61,10 @@ func.func @between_placements(%nothing: tensor<0xf32>, %like: tensor<5x4xf32>) -
   %1 = "oneflow.hierarchical_parallel_cast_like"(%0, %like) {nd_sbp = ["B"]} : (tensor<*xf32>, tensor<5x4xf32>) -> tensor<*xf32>
   return %0, %1 : tensor<*xf32>, tensor<*xf32>
 }
+
+// CHECK-LABEL: func.func @parallel_cast(
+// CHECK: "oneflow.parallel_cast"({{.*}}) {grad_sbp_parallel = "B", sbp_parallel = "S(0)"} : (tensor<4x3xf16>) -> tensor<4x3xf16>
+func.func @parallel_cast(%arg0: tensor<4x3xf16>) -> tensor<*xf16> {
+  %0 = "oneflow.parallel_cast"(%arg0) {grad_sbp_parallel = "B", sbp_parallel = "S(0)"} : (tensor<4x3xf16>) -> tensor<*xf16>
+  return %0 : tensor<*xf16>
+}

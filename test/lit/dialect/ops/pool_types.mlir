@@ -55,3 +55,17 @@ func.func @max_pool_3d_grad(%arg0: tensor<1x3x2x2x2xf32>, %arg1: tensor<1x3x1x2x
   %0 = "oneflow.max_pool_3d_grad"(%arg0, %arg1, %arg2) {data_format = "channels_first", dilation = array<i32: 1, 1, 1>, kernel_size = array<i32: 2, 1, 2>, padding = array<i32: 0, 0, 0>, stride = array<i32: 1, 1, 1>} : (tensor<1x3x2x2x2xf32>, tensor<1x3x1x2x1xi64>, tensor<1x3x1x2x1xf32>) -> tensor<*xf32>
   return %0 : tensor<*xf32>
 }
+
+// CHECK-LABEL: func.func @avg_pool_2d_grad(
+// CHECK: "oneflow.avg_pool_2d_grad"({{.*}}) {data_format = "channels_last", kernel_size = array<i32: 3, 2>, padding = array<i32: 1, 1>, stride = array<i32: 2, 2>} : (tensor<3x4x5x2xf16>, tensor<3x2x3x2xf16>) -> tensor<3x4x5x2xf16>
+func.func @avg_pool_2d_grad(%arg0: tensor<3x4x5x2xf16>, %arg1: tensor<3x2x3x2xf16>) -> tensor<*xf16> {
+  %0 = "oneflow.avg_pool_2d_grad"(%arg0, %arg1) {data_format = "channels_last", kernel_size = array<i32: 3, 2>, padding = array<i32: 1, 1>, stride = array<i32: 2, 2>} : (tensor<3x4x5x2xf16>, tensor<3x2x3x2xf16>) -> tensor<*xf16>
+  return %0 : tensor<*xf16>
+}
+
+// CHECK-LABEL: func.func @max_pool_2d_grad(
+// CHECK: "oneflow.max_pool_2d_grad"({{.*}}) {data_format = "channels_last", dilation = array<i32: 1, 1>, kernel_size = array<i32: 2, 2>, padding = array<i32: 0, 0>, stride = array<i32: 1, 1>} : (tensor<1x3x3x1xf16>, tensor<1x2x2x1xi64>, tensor<1x2x2x1xf16>) -> tensor<1x3x3x1xf16>
+func.func @max_pool_2d_grad(%arg0: tensor<1x3x3x1xf16>, %arg1: tensor<1x2x2x1xi64>, %arg2: tensor<1x2x2x1xf16>) -> tensor<*xf16> {
+  %0 = "oneflow.max_pool_2d_grad"(%arg0, %arg1, %arg2) {data_format = "channels_last", dilation = array<i32: 1, 1>, kernel_size = array<i32: 2, 2>, padding = array<i32: 0, 0>, stride = array<i32: 1, 1>} : (tensor<1x3x3x1xf16>, tensor<1x2x2x1xi64>, tensor<1x2x2x1xf16>) -> tensor<*xf16>
+  return %0 : tensor<*xf16>
+}

@@ -18,3 +18,10 @@ func.func @masks(%x: tensor<?x3xf16>) -> (tensor<*xf16>, tensor<*xi1>, tensor<*x
   %2 = "oneflow.bernoulli"(%x) {dtype = i32, p = -1.0 : f64} : (tensor<?x3xf16>) -> tensor<*xi32>
   return %0#0, %0#1, %1, %2 : tensor<*xf16>, tensor<*xi1>, tensor<*xi1>, tensor<*xi32>
 }
+
+// CHECK-LABEL: func.func @dropout_grad(
+// CHECK: "oneflow.dropout_grad"({{.*}}) {scale = 2.000000e+00 : f32} : (tensor<3x4xf16>, tensor<3x4xi1>) -> tensor<3x4xf16>
+func.func @dropout_grad(%arg0: tensor<3x4xf16>, %arg1: tensor<3x4xi1>) -> tensor<*xf16> {
+  %0 = "oneflow.dropout_grad"(%arg0, %arg1) {scale = 2.000000e+00 : f32} : (tensor<3x4xf16>, tensor<3x4xi1>) -> tensor<*xf16>
+  return %0 : tensor<*xf16>
+}

@@ -20,3 +20,10 @@ func.func @reduce_nansum(%arg0: tensor<2x3x2xf16>) -> tensor<*xf16> {
   %0 = "oneflow.reduce_nansum"(%arg0) {axis = array<i32: 1>} : (tensor<2x3x2xf16>) -> tensor<*xf16>
   return %0 : tensor<*xf16>
 }
+
+// CHECK-LABEL: func.func @reduce_prod(
+// CHECK: "oneflow.reduce_prod"({{.*}}) {axis = array<i32: 1>} : (tensor<2x3x2xui8>) -> tensor<2x2xui8>
+func.func @reduce_prod(%arg0: tensor<2x3x2xui8>) -> tensor<*xui8> {
+  %0 = "oneflow.reduce_prod"(%arg0) {axis = array<i32: 1>} : (tensor<2x3x2xui8>) -> tensor<*xui8>
+  return %0 : tensor<*xui8>
+}

@@ -111,3 +111,10 @@ func.func @scalar_truncdiv(%arg0: tensor<2x3xf16>) -> tensor<*xf16> {
   %0 = "oneflow.scalar_truncdiv"(%arg0) {float_operand = 7.500000e-01 : f64, has_float_operand = true} : (tensor<2x3xf16>) -> tensor<*xf16>
   return %0 : tensor<*xf16>
 }
+
+// CHECK-LABEL: func.func @scalar_logical_greater(
+// CHECK: "oneflow.scalar_logical_greater"({{.*}}) {has_int_operand = true, int_operand = 1 : i64} : (tensor<2x3xi1>) -> tensor<2x3xi1>
+func.func @scalar_logical_greater(%arg0: tensor<2x3xi1>) -> tensor<*xi1> {
+  %0 = "oneflow.scalar_logical_greater"(%arg0) {has_int_operand = true, int_operand = 1 : i64} : (tensor<2x3xi1>) -> tensor<*xi1>
+  return %0 : tensor<*xi1>
+}

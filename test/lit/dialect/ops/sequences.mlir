@@ -10,10 +10,3 @@ func.func @labels(%p: tensor<9x?x5xf32>, %t: tensor<?x4xi64>, %i: tensor<?xi64>,
   %2:2 = "oneflow.ctc_greedy_decoder"(%p, %i) : (tensor<9x?x5xf32>, tensor<?xi64>) -> (tensor<*xi64>, tensor<*xf32>)
   return %0#0, %1, %2#0 : tensor<*xf32>, tensor<*xf32>, tensor<*xi64>
 }
-
-// CHECK-LABEL: func.func @boxes(
-// CHECK-NEXT: "oneflow.nms"(%{{.*}}) {iou_threshold = 5.000000e-01 : f32} : (tensor<?x4xf32>) -> tensor<?xi8>
-func.func @boxes(%x: tensor<?x4xf32>) -> tensor<*xi8> {
-  %0 = "oneflow.nms"(%x) {iou_threshold = 0.5 : f32} : (tensor<?x4xf32>) -> tensor<*xi8>
-  return %0 : tensor<*xi8>
-}

@@ -21,15 +21,6 @@ func.func @curves(%x: tensor<?x2xf16>, %i: tensor<3xi32>) -> (tensor<*xf16>, ten
   return %6, %7 : tensor<*xf16>, tensor<*xi32>
 }
 
-// CHECK-LABEL: func.func @near(
-// CHECK-NEXT: "oneflow.broadcast_isclose_eq_nan"(%{{.*}}, %{{.*}}) {atol = 5.000000e-01 : f32} : (tensor<?x2xf32>, tensor<2xf32>) -> tensor<?x2xi1>
-// CHECK-NEXT: "oneflow.broadcast_isclose_neq_nan"(%{{.*}}, %{{.*}}) : (tensor<?x2xf32>, tensor<2xf32>) -> tensor<?x2xi1>
-func.func @near(%x: tensor<?x2xf32>, %y: tensor<2xf32>) -> (tensor<*xi1>, tensor<*xi1>) {
-  %0 = "oneflow.broadcast_isclose_eq_nan"(%x, %y) {atol = 0.5 : f32} : (tensor<?x2xf32>, tensor<2xf32>) -> tensor<*xi1>
-  %1 = "oneflow.broadcast_isclose_neq_nan"(%x, %y) : (tensor<?x2xf32>, tensor<2xf32>) -> tensor<*xi1>
-  return %0, %1 : tensor<*xi1>, tensor<*xi1>
-}
-
 // CHECK-LABEL: func.func @broadcast_zeta(
 // CHECK: "oneflow.broadcast_zeta"({{.*}}) : (tensor<2x3xf32>, tensor<3xf32>) -> tensor<2x3xf32>
 func.func @broadcast_zeta(%arg0: tensor<2x3xf32>, %arg1: tensor<3xf32>) -> tensor<*xf32> {

@@ -251,3 +251,136 @@ func.func @threshold(%arg0: tensor<2x3xf16>) -> tensor<*xf16> {
   %0 = "oneflow.threshold"(%arg0) {threshold_val = 5.000000e-01 : f64, value = -2.000000e+00 : f64} : (tensor<2x3xf16>) -> tensor<*xf16>
   return %0 : tensor<*xf16>
 }
+
+// CHECK-LABEL: func.func @abs(
+// CHECK: "oneflow.abs"({{.*}}) : (tensor<4xcomplex<f32>>) -> tensor<4xf32>
+func.func @abs(%arg0: tensor<4xcomplex<f32>>) -> tensor<*xf32> {
+  %0 = "oneflow.abs"(%arg0) : (tensor<4xcomplex<f32>>) -> tensor<*xf32>
+  return %0 : tensor<*xf32>
+}
+
+// CHECK-LABEL: func.func @bitwise_not(
+// CHECK: "oneflow.bitwise_not"({{.*}}) : (tensor<i1>) -> tensor<i1>
+func.func @bitwise_not(%arg0: tensor<i1>) -> tensor<*xi1> {
+  %0 = "oneflow.bitwise_not"(%arg0) : (tensor<i1>) -> tensor<*xi1>
+  return %0 : tensor<*xi1>
+}
+
+// CHECK-LABEL: func.func @ceil(
+// CHECK: "oneflow.ceil"({{.*}}) : (tensor<2x3xf16>) -> tensor<2x3xf16>
+func.func @ceil(%arg0: tensor<2x3xf16>) -> tensor<*xf16> {
+  %0 = "oneflow.ceil"(%arg0) : (tensor<2x3xf16>) -> tensor<*xf16>
+  return %0 : tensor<*xf16>
+}
+
+// CHECK-LABEL: func.func @cos(
+// CHECK: "oneflow.cos"({{.*}}) : (tensor<3xcomplex<f32>>) -> tensor<3xcomplex<f32>>
+func.func @cos(%arg0: tensor<3xcomplex<f32>>) -> tensor<*xcomplex<f32>> {
+  %0 = "oneflow.cos"(%arg0) : (tensor<3xcomplex<f32>>) -> tensor<*xcomplex<f32>>
+  return %0 : tensor<*xcomplex<f32>>
+}
+
+// CHECK-LABEL: func.func @exp(
+// CHECK: "oneflow.exp"({{.*}}) : (tensor<3xcomplex<f32>>) -> tensor<3xcomplex<f32>>
+func.func @exp(%arg0: tensor<3xcomplex<f32>>) -> tensor<*xcomplex<f32>> {
+  %0 = "oneflow.exp"(%arg0) : (tensor<3xcomplex<f32>>) -> tensor<*xcomplex<f32>>
+  return %0 : tensor<*xcomplex<f32>>
+}
+
+// CHECK-LABEL: func.func @frac(
+// CHECK: "oneflow.frac"({{.*}}) : (tensor<4xf16>) -> tensor<4xf16>
+func.func @frac(%arg0: tensor<4xf16>) -> tensor<*xf16> {
+  %0 = "oneflow.frac"(%arg0) : (tensor<4xf16>) -> tensor<*xf16>
+  return %0 : tensor<*xf16>
+}
+
+// CHECK-LABEL: func.func @log(
+// CHECK: "oneflow.log"({{.*}}) : (tensor<3xcomplex<f32>>) -> tensor<3xcomplex<f32>>
+func.func @log(%arg0: tensor<3xcomplex<f32>>) -> tensor<*xcomplex<f32>> {
+  %0 = "oneflow.log"(%arg0) : (tensor<3xcomplex<f32>>) -> tensor<*xcomplex<f32>>
+  return %0 : tensor<*xcomplex<f32>>
+}
+
+// CHECK-LABEL: func.func @not_equal_zero(
+// CHECK: "oneflow.not_equal_zero"({{.*}}) : (tensor<4xf16>) -> tensor<4xf16>
+func.func @not_equal_zero(%arg0: tensor<4xf16>) -> tensor<*xf16> {
+  %0 = "oneflow.not_equal_zero"(%arg0) : (tensor<4xf16>) -> tensor<*xf16>
+  return %0 : tensor<*xf16>
+}
+
+// CHECK-LABEL: func.func @reciprocal(
+// CHECK: "oneflow.reciprocal"({{.*}}) : (tensor<3xcomplex<f32>>) -> tensor<3xcomplex<f32>>
+func.func @reciprocal(%arg0: tensor<3xcomplex<f32>>) -> tensor<*xcomplex<f32>> {
+  %0 = "oneflow.reciprocal"(%arg0) : (tensor<3xcomplex<f32>>) -> tensor<*xcomplex<f32>>
+  return %0 : tensor<*xcomplex<f32>>
+}
+
+// CHECK-LABEL: func.func @rint(
+// CHECK: "oneflow.rint"({{.*}}) : (tensor<2x3xf16>) -> tensor<2x3xf16>
+func.func @rint(%arg0: tensor<2x3xf16>) -> tensor<*xf16> {
+  %0 = "oneflow.rint"(%arg0) : (tensor<2x3xf16>) -> tensor<*xf16>
+  return %0 : tensor<*xf16>
+}
+
+// CHECK-LABEL: func.func @round(
+// CHECK: "oneflow.round"({{.*}}) : (tensor<2x3xf16>) -> tensor<2x3xf16>
+func.func @round(%arg0: tensor<2x3xf16>) -> tensor<*xf16> {
+  %0 = "oneflow.round"(%arg0) : (tensor<2x3xf16>) -> tensor<*xf16>
+  return %0 : tensor<*xf16>
+}
+
+// CHECK-LABEL: func.func @sigmoid(
+// CHECK: "oneflow.sigmoid"({{.*}}) : (tensor<2x3xf16>) -> tensor<2x3xf16>
+func.func @sigmoid(%arg0: tensor<2x3xf16>) -> tensor<*xf16> {
+  %0 = "oneflow.sigmoid"(%arg0) : (tensor<2x3xf16>) -> tensor<*xf16>
+  return %0 : tensor<*xf16>
+}
+
+// CHECK-LABEL: func.func @sign(
+// CHECK: "oneflow.sign"({{.*}}) : (tensor<2x3xf16>) -> tensor<2x3xf16>
+func.func @sign(%arg0: tensor<2x3xf16>) -> tensor<*xf16> {
+  %0 = "oneflow.sign"(%arg0) : (tensor<2x3xf16>) -> tensor<*xf16>
+  return %0 : tensor<*xf16>
+}
+
+// CHECK-LABEL: func.func @sin(
+// CHECK: "oneflow.sin"({{.*}}) : (tensor<3xcomplex<f32>>) -> tensor<3xcomplex<f32>>
+func.func @sin(%arg0: tensor<3xcomplex<f32>>) -> tensor<*xcomplex<f32>> {
+  %0 = "oneflow.sin"(%arg0) : (tensor<3xcomplex<f32>>) -> tensor<*xcomplex<f32>>
+  return %0 : tensor<*xcomplex<f32>>
+}
+
+// CHECK-LABEL: func.func @softplus(
+// CHECK: "oneflow.softplus"({{.*}}) {beta = 2.000000e+00 : f64, threshold = 2.500000e+00 : f64} : (tensor<2x3xf16>) -> tensor<2x3xf16>
+func.func @softplus(%arg0: tensor<2x3xf16>) -> tensor<*xf16> {
+  %0 = "oneflow.softplus"(%arg0) {beta = 2.000000e+00 : f64, threshold = 2.500000e+00 : f64} : (tensor<2x3xf16>) -> tensor<*xf16>
+  return %0 : tensor<*xf16>
+}
+
+// CHECK-LABEL: func.func @sqrt(
+// CHECK: "oneflow.sqrt"({{.*}}) : (tensor<5xcomplex<f32>>) -> tensor<5xcomplex<f32>>
+func.func @sqrt(%arg0: tensor<5xcomplex<f32>>) -> tensor<*xcomplex<f32>> {
+  %0 = "oneflow.sqrt"(%arg0) : (tensor<5xcomplex<f32>>) -> tensor<*xcomplex<f32>>
+  return %0 : tensor<*xcomplex<f32>>
+}
+
+// CHECK-LABEL: func.func @square(
+// CHECK: "oneflow.square"({{.*}}) : (tensor<3xcomplex<f32>>) -> tensor<3xcomplex<f32>>
+func.func @square(%arg0: tensor<3xcomplex<f32>>) -> tensor<*xcomplex<f32>> {
+  %0 = "oneflow.square"(%arg0) : (tensor<3xcomplex<f32>>) -> tensor<*xcomplex<f32>>
+  return %0 : tensor<*xcomplex<f32>>
+}
+
+// CHECK-LABEL: func.func @tanh(
+// CHECK: "oneflow.tanh"({{.*}}) : (tensor<3xcomplex<f32>>) -> tensor<3xcomplex<f32>>
+func.func @tanh(%arg0: tensor<3xcomplex<f32>>) -> tensor<*xcomplex<f32>> {
+  %0 = "oneflow.tanh"(%arg0) : (tensor<3xcomplex<f32>>) -> tensor<*xcomplex<f32>>
+  return %0 : tensor<*xcomplex<f32>>
+}
+
+// CHECK-LABEL: func.func @trunc(
+// CHECK: "oneflow.trunc"({{.*}}) : (tensor<2x3xf16>) -> tensor<2x3xf16>
+func.func @trunc(%arg0: tensor<2x3xf16>) -> tensor<*xf16> {
+  %0 = "oneflow.trunc"(%arg0) : (tensor<2x3xf16>) -> tensor<*xf16>
+  return %0 : tensor<*xf16>
+}

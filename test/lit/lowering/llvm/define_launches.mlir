@@ -11,7 +11,7 @@ llvm.func @kernel(%x: !llvm.ptr, %out: !llvm.ptr, %from: i64, %to: i64) {
 // CHECK-NOT: llvm.func @launch(!llvm.ptr, !llvm.ptr, i64) attributes
 llvm.func @launch(!llvm.ptr, !llvm.ptr, i64) attributes {oneflow.launch = @kernel, oneflow.grain = 4 : i64}
 
-// LLVM does not optimise the plan; the plan calls functions by name.
+// LLVM does not optimize the plan; the plan calls functions by name.
 // CHECK-NOT: oneflow.planned
 // CHECK-LABEL: llvm.func internal @oneflow_plan_main(
 // CHECK-SAME: passthrough = ["noinline", "optnone"]

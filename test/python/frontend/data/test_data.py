@@ -128,7 +128,7 @@ BAD = {
     ),
     "batch size": (lambda: data.DataLoader(range(3), batch_size=0), "at least 1"),
     "stream": (lambda: data.DataLoader(Numbers(), shuffle=True), "IterableDataset"),
-    "lengths": (lambda: data.random_split(range(3), [1, 1]), "add up to 3"),
+    "lengths": (lambda: data.random_split(range(3), [1, 1]), "with the sum 3"),
     "tensors": (lambda: data.TensorDataset(flow.ones(2), flow.ones(3)), "one size of dimension 0"),
     "kind": (lambda: data.default_collate([object()]), "expected samples of"),
 }

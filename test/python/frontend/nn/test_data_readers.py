@@ -181,7 +181,7 @@ def test_raw_tensors(files):
     read = RawReader(files, (2,), flow.int16, 3, random_shuffle=False)
     rows = [[2 * n % 14, 2 * n % 14 + 1] for n in range(12)]
     assert [read().tolist() for _ in range(4)] == [rows[:3], rows[3:6], rows[6:9], rows[:3]]
-    with pytest.raises(flow.OneFlowError, match=r"a: expected a multiple of 8 bytes, those of a tensor, got 12"):
+    with pytest.raises(flow.OneFlowError, match=r"a: expected a multiple of 8 bytes, the size of a tensor, got 12"):
         RawReader(files, (4,), flow.int16, 3)()
     with pytest.raises(flow.OneFlowError, match=r"expected tensors in .*b, got none"):
         RawReader(files[1:2], (4,), flow.int16, 3)()

@@ -178,7 +178,7 @@ def test_parameter_groups():
     for params, text in (
         ([], "at least one parameter"),
         ([flow.tensor([1])], "expected leaf tensors of floats"),
-        ([a, a], "given twice"),
+        ([a, a], "expected each parameter once"),
         ([{"params": a, "beta": 1}], "SGD has no beta"),
     ):
         with pytest.raises(ValueError, match=text):

@@ -10,8 +10,8 @@ from oneflow.dialect._mlir import ir
 from oneflow.dialect.oneflow import create_context
 from oneflow.dialect.record import REGISTRY
 from oneflow.lowering.targets import host
-from oneflow.lowering.targets.choice import using_cpu
 from oneflow.lowering.targets.cpu import CPU_TARGETS
+from oneflow.lowering.targets.selection import using_cpu
 from oneflow.runtime import objects
 from oneflow.runtime.executable import ProgramSource
 

@@ -10,9 +10,9 @@ from test_hopper_attention import program_of
 
 import oneflow as flow
 from oneflow.lowering.targets.card import CardFacts
-from oneflow.lowering.targets.choice import gpu_target, gpu_target_named, using_gpu
 from oneflow.lowering.targets.gpu import GPU_TARGETS
 from oneflow.lowering.targets.matmul_model import MatmulTile
+from oneflow.lowering.targets.selection import gpu_target, gpu_target_named, using_gpu
 from oneflow.lowering.triton.cost.matmul_configurations import (
     Product,
     candidate_configs,

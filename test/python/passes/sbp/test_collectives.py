@@ -103,5 +103,5 @@ def test_several_placements(context):
     """The error of the simulation names the ways to run such programs."""
     with context:
         module = ir.Module.parse("module attributes {oneflow.mesh = array<i64: 2>, oneflow.placements = {}} {}")
-        with pytest.raises(simulation.SimulationError, match="oneflow-run --simulate runs those of several"):
+        with pytest.raises(simulation.SimulationError, match="oneflow-run --simulate runs programs of several"):
             simulation.simulate(module, [])

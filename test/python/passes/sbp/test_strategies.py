@@ -89,7 +89,7 @@ func.func @main(%x: tensor<6x8xf32> {x}, %w: tensor<8x4xf32>, %b: tensor<4xf32>)
 def exhaustive(graph, costs):
     """The least total cost of all assignments."""
     best = np.inf
-    for signatures in itertools.product(*(n.choices.signatures for n in graph.nodes)):
+    for signatures in itertools.product(*(n.candidates.signatures for n in graph.nodes)):
         best = min(best, costs.total(graph, dict(zip(graph.nodes, signatures, strict=True))))
     return best
 

@@ -67,9 +67,9 @@ def test_auto_counts_what_crosses(machine, want, context):
     (function,) = Structure.of(module.operation).functions.values()
     with context:
         assign_placements(function, submeshes, REGISTRY)
-        graph = GraphReader((2,), REGISTRY, submeshes=submeshes, place="a").read(function)
+        graph = GraphReader((2,), REGISTRY, submeshes=submeshes, placement="a").read(function)
         costs, greedy = Costs((2,), machine, Boxing((2,))), choose_greedily(graph, (2,))
-        every = itertools.product(*(n.choices.signatures for n in graph.nodes))
+        every = itertools.product(*(n.candidates.signatures for n in graph.nodes))
         best = min(costs.total(graph, dict(zip(graph.nodes, one, strict=True))) for one in every)
         for found in (choose_cheapest(graph, costs, greedy, 60.0), choose_by_elimination(graph, costs, greedy)):
             assert costs.total(graph, found) == pytest.approx(best)

@@ -17,7 +17,7 @@ from oneflow.dialect import dtypes
 from oneflow.dialect.external import as_array, python_kernel
 from oneflow.dialect.record import REGISTRY
 from oneflow.dialect.tensor_desc import TensorDesc
-from oneflow.lowering.targets.choice import gpu_target_named, using_gpu
+from oneflow.lowering.targets.selection import gpu_target_named, using_gpu
 from oneflow.lowering.triton.codegen.prelude import preamble
 from oneflow.lowering.triton.source import Parameter, Source
 from oneflow.lowering.triton.symbolic_sizes import TileCount

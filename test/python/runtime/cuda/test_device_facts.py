@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from oneflow.lowering.targets.choice import gpu_target_named, gpu_target_on, using_gpu
+from oneflow.lowering.targets.selection import gpu_target_named, gpu_target_on, using_gpu
 from oneflow.runtime.cuda import driver
 from oneflow.testing.host_cuda import host_cuda
 

@@ -5,7 +5,7 @@ import pytest
 from test_hopper_attention import program_of
 
 import oneflow as flow
-from oneflow.lowering.targets.choice import gpu_target
+from oneflow.lowering.targets.selection import gpu_target
 from oneflow.testing.triton_interpreter import interpret_program
 
 F = flow.nn.functional

@@ -17,8 +17,8 @@ from oneflow.dialect.record import REGISTRY
 from oneflow.lowering.kernels.reduction_split import ALIGNED_STEPS, even_parts
 from oneflow.lowering.kernels.scan_split import steps_of_parts
 from oneflow.lowering.pipelines import pipeline_between
-from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.targets.hopper import HOPPER_TILES
+from oneflow.lowering.targets.selection import gpu_target
 from oneflow.lowering.triton.codegen.kernel import Kernel
 from oneflow.lowering.triton.codegen.matmul import Contraction
 from oneflow.lowering.triton.cost.matmul_configurations import (

@@ -12,7 +12,7 @@ from oneflow.dialect import ops  # noqa: F401
 from oneflow.dialect.oneflow import create_context
 from oneflow.dialect.reader import read_module
 from oneflow.frontend.tracing.trace import trace
-from oneflow.lowering.targets.choice import gpu_target, using_gpu
+from oneflow.lowering.targets.selection import gpu_target, using_gpu
 from oneflow.lowering.triton.launch import horizontal_fusion
 from oneflow.runtime.cuda.compiler import compile_source
 from oneflow.runtime.failures import PositionError

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from lowered import lower
 
-from oneflow.lowering.targets.choice import gpu_target_named, using_gpu
+from oneflow.lowering.targets.selection import gpu_target_named, using_gpu
 from oneflow.runtime.cuda.compiler import compile_source
 from oneflow.testing.triton_interpreter import interpret_program
 

@@ -12,8 +12,8 @@ from epilogues import FOLLOWING, after, operands
 from test_hopper_attention import assembled, program_of
 
 import oneflow as flow
-from oneflow.lowering.targets.choice import gpu_target, using_gpu
 from oneflow.lowering.targets.hopper import HOPPER_TILES
+from oneflow.lowering.targets.selection import gpu_target, using_gpu
 from oneflow.lowering.triton.cost.matmul_configurations import (
     Product,
     choose_split_k,

@@ -8,8 +8,8 @@ import pytest
 from lowered import lower
 from test_hopper_attention import assembled, spilled
 
-from oneflow.lowering.targets.choice import gpu_target, using_gpu
 from oneflow.lowering.targets.hopper import HOPPER_TILES
+from oneflow.lowering.targets.selection import gpu_target, using_gpu
 from oneflow.lowering.triton.cost import matmul_configurations
 from oneflow.lowering.triton.cost.matmul_configurations import (
     Product,

@@ -1,4 +1,4 @@
-"""Pieces (shards) of arrays on the ranks of a mesh: cut by a layout, resharded between layouts, and gathered."""
+"""Shards of arrays on the ranks of a mesh: cut by a layout, resharded between layouts, and gathered."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from oneflow.runtime.collectives.resharding import Resharding, Sharding
 from oneflow.runtime.collectives.transport import Array, World
 from oneflow.runtime.device_array import DeviceArray
 
-#: The pieces (shards) of one tensor, on the host or a GPU, by the mesh index of each rank that this process runs.
-Pieces = dict[int, Any]
+#: The shards of one tensor, on the host or a GPU, by the mesh index of each rank that this process runs.
+Shards = dict[int, Any]
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,8 @@ class Layout:
         """The logical shape, which is static."""
         return tuple(d or 0 for d in self.desc.shape or ())
 
-    def piece(self, array: Array, mesh: Mesh, place: int) -> Array:
-        """The piece of a whole array at a mesh index. Of a partial sum the first rank of a group has all, the others
+    def shard(self, array: Array, mesh: Mesh, place: int) -> Array:
+        """The shard of a whole array at a mesh index. Of a partial sum the first rank of a group has all, the others
         zeros.
         """
         sums = [k for k, s in enumerate(self.nd) if s.kind == "P"]
@@ -41,37 +41,37 @@ class Layout:
             return self.zeros(mesh, place)
         region = local_region(self.shape, self.nd, mesh, place)
         within: Any = (*(slice(b, b + n) for b, n in region), ...)
-        piece: Array = array[within]
-        return piece
+        shard: Array = array[within]
+        return shard
 
     def zeros(self, mesh: Mesh, place: int) -> Array:
-        """A piece of zeros."""
+        """A shard of zeros."""
         return np.zeros(local_shape(self.shape, self.nd, mesh, place), self.desc.dtype.numpy)
 
 
 def collect(
-    world: World, mesh: Mesh, ranks: Sequence[int], layout: Layout, pieces: Pieces, root: int | None = None
+    world: World, mesh: Mesh, ranks: Sequence[int], layout: Layout, shards: Shards, root: int | None = None
 ) -> Array | None:
-    """Gathers a whole array from `pieces`: on all ranks, or on rank `root` alone (None on the others)."""
+    """Gathers a whole array from `shards`: on all ranks, or on rank `root` alone (None on the others)."""
     receivers = tuple(range(world.size)) if root is None else (root,)
     first = world.local_ranks[0]
     if all(s.kind == "B" for s in layout.nd) and set(receivers) <= set(ranks):
-        return on_host(world, pieces[ranks.index(first)]) if first in receivers else None
+        return on_host(world, shards[ranks.index(first)]) if first in receivers else None
     after = Sharding((len(receivers),), broadcast((1,)), receivers)
-    moved = move_pieces(world, layout, Sharding(mesh, layout.nd, tuple(ranks)), after, pieces)
+    moved = move_shards(world, layout, Sharding(mesh, layout.nd, tuple(ranks)), after, shards)
     return moved[receivers.index(first)] if first in receivers else None
 
 
-def on_host(world: World, piece: Array | DeviceArray) -> Array:
-    """A piece as a host array, after a device has computed it."""
-    if not isinstance(piece, DeviceArray):
-        return piece
+def on_host(world: World, shard: Array | DeviceArray) -> Array:
+    """A shard as a host array, after a device has computed it."""
+    if not isinstance(shard, DeviceArray):
+        return shard
     with world.step(world.local_ranks[0], 0, "waiting for a GPU"):
-        return piece.numpy()
+        return shard.numpy()
 
 
-def move_pieces(world: World, layout: Layout, before: Sharding, after: Sharding, pieces: Pieces) -> Pieces:
-    """Reshards an array from `before` to `after`, which has no partial sums; returns the pieces of this process.
+def move_shards(world: World, layout: Layout, before: Sharding, after: Sharding, shards: Shards) -> Shards:
+    """Reshards an array from `before` to `after`, which has no partial sums; returns the shards of this process.
 
     Raises:
         WorldError: other ranks make another call.
@@ -81,30 +81,30 @@ def move_pieces(world: World, layout: Layout, before: Sharding, after: Sharding,
     sources, targets = ({r: p for p, r in enumerate(side.at)} for side in (before, after))
 
     def take(rank: int) -> Array | None:
-        piece = target = None
+        shard = target = None
         if rank in sources:
-            piece = _reduced(world, before, sources[rank], on_host(world, pieces[sources[rank]]))
+            shard = _reduced(world, before, sources[rank], on_host(world, shards[sources[rank]]))
         if rank in targets:
             shape = [n for _, n in after.region(layout.shape, targets[rank])]
             target = np.empty(shape, layout.desc.dtype.numpy)
         with world.step(rank, 0, "moving a tensor between ranks"):
-            move.run(world.transport(rank, everyone), rank, piece, target)
+            move.run(world.transport(rank, everyone), rank, shard, target)
         return target
 
     moved = world.run([functools.partial(take, r) for r in world.local_ranks])
     return {targets[r]: a for r, a in zip(world.local_ranks, moved, strict=True) if a is not None}
 
 
-def _reduced(world: World, before: Sharding, place: int, piece: Array) -> Array:
-    """The piece at a mesh index, all-reduced along the mesh axes of partial sums and maxima."""
+def _reduced(world: World, before: Sharding, place: int, shard: Array) -> Array:
+    """The shard at a mesh index, all-reduced along the mesh axes of partial sums and maxima."""
     for letter, kind in (("P", "sum"), ("M", "max")):
         axes = [k for k, s in enumerate(before.nd) if s.kind == letter]
         members = [before.at[p] for p in group(place, before.mesh, axes)]
         if len(members) > 1:
-            total, transport = np.empty_like(piece, order="C"), world.transport(before.at[place], members)
+            total, transport = np.empty_like(shard, order="C"), world.transport(before.at[place], members)
             with world.step(before.at[place], 0, "bringing the parts of a tensor together"):
                 run_collective(
-                    "ccl_all_reduce", transport, {"reduce_type": kind}, [np.ascontiguousarray(piece)], [total]
+                    "ccl_all_reduce", transport, {"reduce_type": kind}, [np.ascontiguousarray(shard)], [total]
                 )
-            piece = total
-    return piece
+            shard = total
+    return shard

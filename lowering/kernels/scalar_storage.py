@@ -7,7 +7,7 @@ from oneflow.dialect._mlir import ir, tensor
 _INDEX, _STORED_AS = "index", "i64"
 
 
-def is_number(kind: ir.Type) -> bool:
+def is_scalar(kind: ir.Type) -> bool:
     """Whether this is the type of a scalar."""
     return isinstance(kind, (ir.IndexType, ir.IntegerType, ir.FloatType))
 
@@ -20,7 +20,7 @@ def storage_type(kind: ir.Type) -> ir.Type:
     return ir.RankedTensorType.get([], element, loc=ir.Location.unknown())
 
 
-def extract_number(storage: ir.Value, wanted: ir.Type) -> ir.Value:
+def extract_scalar(storage: ir.Value, wanted: ir.Type) -> ir.Value:
     """The scalar of type `wanted` in a rank-0 tensor, at the insertion point; values of that type are returned as
     they are.
     """
@@ -29,7 +29,7 @@ def extract_number(storage: ir.Value, wanted: ir.Type) -> ir.Value:
     return _converted(tensor.ExtractOp(storage, []).result, wanted)
 
 
-def insert_number(value: ir.Value, destination: ir.Value) -> ir.Value:
+def insert_scalar(value: ir.Value, destination: ir.Value) -> ir.Value:
     """A scalar stored in a rank-0 tensor, at the insertion point; tensors are returned unchanged."""
     if isinstance(value.type, ir.RankedTensorType):
         return value

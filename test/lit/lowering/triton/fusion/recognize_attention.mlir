@@ -1,4 +1,4 @@
-// RUN: oneflow-opt %s --oneflow-recognise-attention --split-input-file | FileCheck %s
+// RUN: oneflow-opt %s --oneflow-recognize-attention --split-input-file | FileCheck %s
 
 // A mask after the diagonal becomes `causal`, a scaling becomes `scale`; the transposes are removed.
 // CHECK-LABEL: func.func @causal
@@ -19,7 +19,7 @@ func.func @causal(%q: tensor<2x3x32x16xf16>, %k: tensor<2x3x32x16xf16>, %v: tens
 
 // -----
 
-// An unknown mask is an operand; a softmax in f32 is recognised as well. Tensors of rank 3 get a fourth axis, also where sizes
+// An unknown mask is an operand; a softmax in f32 is recognized as well. Tensors of rank 3 get a fourth axis, also where sizes
 // are dynamic.
 // CHECK-LABEL: func.func @padded
 // CHECK: %[[M:.*]] = "oneflow.where"(%arg3, %{{.*}}, %{{.*}}) : (tensor<6x1x?xi1>, tensor<f16>, tensor<f16>) -> tensor<6x1x?xf16>

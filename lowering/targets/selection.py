@@ -3,8 +3,8 @@
     with using_cpu(cpu_target_named("x86-64-v3")), using_gpu(gpu_target_named("sm_80")):
         pipeline.run(module)
 
-A caller chooses a target with `using_cpu` and `using_gpu`. Without a choice the CPU is that of `$ONEFLOW_TARGET`
-or the host, and the GPU is `DEFAULT_GPU`.
+A caller selects a target with `using_cpu` and `using_gpu`. Without a selection the CPU is `$ONEFLOW_TARGET` or the
+host, and the GPU is `DEFAULT_GPU`.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ VARIABLE = "ONEFLOW_TARGET"
 CPU_NAMES = ("native", *CPU_TARGETS)
 #: The GPU of programs that are compiled without a GPU.
 DEFAULT_GPU = "sm_90"
-_chosen_cpu: ContextVar[CpuTarget | None] = ContextVar("cpu_target", default=None)
-_chosen_gpu: ContextVar[GpuTarget | None] = ContextVar("gpu_target", default=None)
+_selected_cpu: ContextVar[CpuTarget | None] = ContextVar("cpu_target", default=None)
+_selected_gpu: ContextVar[GpuTarget | None] = ContextVar("gpu_target", default=None)
 
 
 class TargetError(ValueError):
@@ -69,7 +69,7 @@ def cpu_target() -> CpuTarget:
     Raises:
         TargetError: `$ONEFLOW_TARGET` names an unknown target.
     """
-    chosen = _chosen_cpu.get()
+    chosen = _selected_cpu.get()
     if chosen is not None:
         return chosen
     try:
@@ -80,12 +80,12 @@ def cpu_target() -> CpuTarget:
 
 def gpu_target() -> GpuTarget:
     """The GPU target that kernels are compiled for."""
-    return _chosen_gpu.get() or GPU_TARGETS[DEFAULT_GPU]
+    return _selected_gpu.get() or GPU_TARGETS[DEFAULT_GPU]
 
 
 def gpu_target_on(device: GpuTarget) -> GpuTarget:
-    """The target for programs on a device: that of the device, with the overrides of the chosen target, and with its
-    fitted values where it is of the same architecture.
+    """The target for programs on a device: the target of the device, with the overrides of the chosen target, and
+    with its fitted values where it is of the same architecture.
     """
     chosen = gpu_target()
     fitted = chosen.fitted if chosen.arch == device.arch else device.fitted
@@ -94,12 +94,12 @@ def gpu_target_on(device: GpuTarget) -> GpuTarget:
 
 def using_cpu(target: CpuTarget) -> AbstractContextManager[None]:
     """Compiles programs for the CPU `target` inside, in this thread."""
-    return _using(_chosen_cpu, target)
+    return _using(_selected_cpu, target)
 
 
 def using_gpu(target: GpuTarget) -> AbstractContextManager[None]:
     """Compiles kernels for the GPU `target` inside, in this thread."""
-    return _using(_chosen_gpu, target)
+    return _using(_selected_gpu, target)
 
 
 @contextmanager

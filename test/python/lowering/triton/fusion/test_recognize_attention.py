@@ -204,7 +204,7 @@ def test_a_second_gradient_does_not_match():
         return flow.grad(lambda x: first(x).to(flow.float32).square().sum())(q)
 
     q, k, v, _ = operands()
-    text = str(lower(twice, q, k, v, passes="builtin.module(oneflow-canonicalize,cse,oneflow-recognise-attention)"))
+    text = str(lower(twice, q, k, v, passes="builtin.module(oneflow-canonicalize,cse,oneflow-recognize-attention)"))
     assert "oneflow.softmax" in text and "oneflow.attention" not in text
 
 

@@ -1,4 +1,4 @@
-"""`oneflow-recognise-attention`: attention written out in operators becomes one operator, forward and backward.
+"""`oneflow-recognize-attention`: attention written out in operators becomes one operator, forward and backward.
 
     softmax(query @ key^T * scale + mask) @ value   ->   attention(query, key, value, mask)
 
@@ -36,7 +36,7 @@ RANK = 4
 
 @register_pass
 @dataclass(frozen=True)
-class RecogniseAttention(Pass):
+class RecognizeAttention(Pass):
     """Replaces attention that is written out by one operator, which keeps no weights in memory.
 
         %s = "oneflow.batch_matmul"(%q, %k) {transpose_b = true}
@@ -53,7 +53,7 @@ class RecogniseAttention(Pass):
     fit kernels.
     """
 
-    name: ClassVar[str] = "oneflow-recognise-attention"
+    name: ClassVar[str] = "oneflow-recognize-attention"
 
     def run(self, module: ir.Module, registry: Registry) -> None:
         """Replaces every pattern, then removes unused operations."""
