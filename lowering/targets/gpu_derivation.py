@@ -88,8 +88,8 @@ def derive_model(gpu: GpuTarget) -> MatmulModel:
 
 
 def _floor_power(value: float) -> int:
-    """The largest power of two up to a value of at least 1."""
-    return 1 << int(math.log2(value))
+    """The largest power of two up to a value, at least 1."""
+    return 1 << int(math.log2(max(value, 1)))
 
 
 def _programs_per_sm(gpu: GpuTarget, on_hopper: int) -> int:
