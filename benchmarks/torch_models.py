@@ -130,7 +130,7 @@ _LANGUAGES = {
 }  # fmt: skip
 
 
-class Unet(nn.Module):  # type: ignore[misc]  # PyTorch is not followed
+class Unet(nn.Module):
     """Convolutions down and up, with connections across."""
 
     def __init__(self) -> None:
