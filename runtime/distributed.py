@@ -34,10 +34,11 @@ from oneflow.runtime.arguments import Parameter, as_array, bind
 from oneflow.runtime.collectives.kernel import Collectives
 from oneflow.runtime.collectives.nccl import gpus
 from oneflow.runtime.collectives.transport import Array
-from oneflow.runtime.executable import Options, compile_module, signature_of
+from oneflow.runtime.executable import Options, compile_module
 from oneflow.runtime.footprint import Footprint
 from oneflow.runtime.global_array import GlobalArray, Placement
 from oneflow.runtime.pieces import Layout, Pieces, on_host
+from oneflow.runtime.program_source import signature_of
 
 if TYPE_CHECKING:
     from oneflow.runtime.cuda.executable import CudaExecutable
