@@ -36,7 +36,7 @@ from oneflow.runtime.cuda import driver
 from oneflow.runtime.cuda.compile_workers import OPERATIONS_PER_WORKER, CompileWorkers
 from oneflow.runtime.cuda.compiler import CompileError
 from oneflow.runtime.cuda.kernel_cache import compile_kernel
-from oneflow.runtime.executable import ProgramSource
+from oneflow.runtime.program_source import ProgramSource
 
 #: The entries of `gpu_rows.PRODUCTS` whose shapes differ most: square, tall, wide and deep products, few rows, odd
 #: sizes.

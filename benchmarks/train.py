@@ -49,7 +49,7 @@ def cnn(nn: Any) -> Any:
 def gpt(nn: Any) -> Any:
     """Four blocks of width 128 over 64 characters of 96."""
 
-    class Block(nn.Module):  # type: ignore[misc]  # of either library
+    class Block(nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.ln1, self.ln2 = nn.LayerNorm(128), nn.LayerNorm(128)
@@ -62,7 +62,7 @@ def gpt(nn: Any) -> Any:
             x = x + self.proj(attended.permute(0, 2, 1, 3).reshape(-1, 64, 128))
             return x + self.mlp(self.ln2(x))
 
-    class Gpt(nn.Module):  # type: ignore[misc]
+    class Gpt(nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.letters, self.places = nn.Embedding(96, 128), nn.Embedding(64, 128)

@@ -34,9 +34,10 @@ from oneflow.runtime.arguments import Parameter, as_array, bind
 from oneflow.runtime.collectives.kernel import Collectives
 from oneflow.runtime.collectives.nccl import gpus
 from oneflow.runtime.collectives.transport import Array
-from oneflow.runtime.executable import Options, compile_module, signature_of
+from oneflow.runtime.executable import Options, compile_module
 from oneflow.runtime.footprint import Footprint
 from oneflow.runtime.global_array import GlobalArray, Placement
+from oneflow.runtime.program_source import signature_of
 from oneflow.runtime.shards import Layout, Shards, on_host
 
 if TYPE_CHECKING:

@@ -20,8 +20,9 @@ from oneflow.dialect.tensor_desc import TensorDesc, from_mlir
 from oneflow.passes.infer_types import InferTypes
 from oneflow.runtime.arguments import ArgumentError, bind
 from oneflow.runtime.backends import accelerator_of
-from oneflow.runtime.executable import CpuExecutable, Options, compile_module, is_named, signature_of
+from oneflow.runtime.executable import CpuExecutable, Options, compile_module
 from oneflow.runtime.footprint import Footprint
+from oneflow.runtime.program_source import is_named, signature_of
 from oneflow.runtime.protocol import Executable, FastPath
 
 E = TypeVar("E", bound=Executable)

@@ -14,6 +14,7 @@ import weakref
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -439,22 +440,11 @@ class DeviceGuardCache:
             self._compared = recent if recent is not None and recent.holds(arrays) else None
 
 
-def guarded_call(
-    traced: Traced,
-    captured: CapturedInputs,
-    guard_cache: HostGuardCache | DeviceGuardCache,
-    argument_guards: Sequence[ArgumentGuard],
-    defaults: Sequence[Any],
-    replay: Callable[[Sequence[Data], Any], list[Data] | None],
-    run: Callable[[list[Data], list[Data]], list[Data]],
-    descs: Sequence[TensorDesc | None] | None,
-    record: Recorder | None,
-    lock: Lock | None,
-    name: str,
-) -> FastPath:
-    """The warm call of a program: returns the value for arguments, NotImplemented if arguments need the full checks.
+@dataclass(frozen=True)
+class GuardedProgram:
+    """A program whose warm calls compare guards, and how such calls run.
 
-    Args:
+    Attributes:
         traced: the program.
         captured: the captured inputs of the program.
         guard_cache: the memory for which the guards of the program held.
@@ -467,9 +457,44 @@ def guarded_call(
         lock: held while the call updates tensors; None if the call updates no tensors.
         name: the function's name, for messages.
     """
-    guards, effects, count = traced.guards, traced.effects, traced.effects.count
-    has_effects, mutated = bool(count or effects.replaced_gradients), effects.mutated_numbers
-    build, is_array = result_builder(traced), [e.text is None for e in argument_guards]
+
+    traced: Traced
+    captured: CapturedInputs
+    guard_cache: HostGuardCache | DeviceGuardCache
+    argument_guards: Sequence[ArgumentGuard]
+    defaults: Sequence[Any]
+    replay: Callable[[Sequence[Data], Any], list[Data] | None]
+    run: Callable[[list[Data], list[Data]], list[Data]]
+    descs: Sequence[TensorDesc | None] | None
+    record: Recorder | None
+    lock: Lock | None
+    name: str
+
+    def with_effects(self, results: list[Data]) -> list[Data]:
+        """Applies the effects of a replayed run; returns the results of the function and the new values of mutated
+        arguments.
+        """
+        effects = self.traced.effects
+        kept, mutated = len(results) - effects.count, effects.mutated_numbers
+        apply_effects(effects, results[kept:], self.name)
+        return results[:kept] + (results[-len(mutated) :] if mutated else [])
+
+    def without_mutated(self, results: list[Data], given: Sequence[Any]) -> list[Data]:
+        """Writes the new values of mutated arguments into the arguments; returns the results of the function."""
+        mutated = self.traced.effects.mutated_numbers
+        kept = len(results) - len(mutated)
+        for number, array in zip(mutated, results[kept:], strict=True):
+            write_argument(given[number], array, self.name)
+        return results[:kept]
+
+
+def guarded_call(program: GuardedProgram) -> FastPath:
+    """The warm call of a program: the value for arguments, NotImplemented for arguments that need the full checks."""
+    captured, guard_cache, argument_guards = program.captured, program.guard_cache, program.argument_guards
+    guards, effects, replay = program.traced.guards, program.traced.effects, program.replay
+    has_effects, mutated = bool(effects.count or effects.replaced_gradients), effects.mutated_numbers
+    build, is_array = result_builder(program.traced), [e.text is None for e in argument_guards]
+    defaults, descs, record, lock = program.defaults, program.descs, program.record, program.lock
 
     def call(args: Sequence[Any]) -> Any:
         if defaults:
@@ -490,18 +515,13 @@ def guarded_call(
             inputs = captured.with_arguments(arguments, arrays)
             results = replay(inputs, hit)
             if results is None:
-                results = run(inputs, arguments)
+                results = program.run(inputs, arguments)
             elif has_effects:
-                kept = len(results) - count
-                apply_effects(effects, results[kept:], name)
-                results = results[:kept] + (results[-len(mutated) :] if mutated else [])
+                results = program.with_effects(results)
             guard_cache.store(memory, hit)
             given = list(itertools.compress(args, is_array))
             if mutated:
-                kept = len(results) - len(mutated)
-                for number, array in zip(mutated, results[kept:], strict=True):
-                    write_argument(given[number], array, name)
-                results = results[:kept]
+                results = program.without_mutated(results, given)
         values = results if descs is None else list(map(tensor_of, results, descs))
         if recorded is not None:
             recorded(values)

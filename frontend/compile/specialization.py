@@ -20,6 +20,7 @@ from oneflow.frontend.compile.guarded_call import (
     CapturedInputs,
     DeviceGuardCache,
     FastPath,
+    GuardedProgram,
     HostGuardCache,
     Recorder,
     aliases_hold,
@@ -227,9 +228,10 @@ class Specialization:
             return self._run(inputs, arrays, {}, name)
 
         traced, captured = self.traced, self._captured
-        return guarded_call(
+        program = GuardedProgram(
             traced, captured, guard_cache, argument_guards, defaults, replay, run, descs, record, lock, name
         )
+        return guarded_call(program)
 
     @property
     def _host_replay(self) -> runtime.FastPath | None:

@@ -9,11 +9,10 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from oneflow.dialect import dtypes
 from oneflow.dialect.dtypes import DType
 from oneflow.frontend import functional as F  # noqa: N812
 from oneflow.frontend.core.devices import Device
-from oneflow.frontend.core.dispatch import current_builder, dispatch
+from oneflow.frontend.core.dispatch import current_builder
 from oneflow.frontend.core.errors import fail, refuse
 from oneflow.frontend.core.memory_layout import strided
 from oneflow.frontend.core.tensor import Tensor
@@ -21,7 +20,7 @@ from oneflow.frontend.eager import views
 from oneflow.frontend.eager.constructors import tensor
 from oneflow.frontend.eager.function import to_device
 from oneflow.frontend.eager.tensor import EagerTensor
-from oneflow.frontend.functional.random import random_offset
+from oneflow.frontend.methods.tensor_type import typed_tensors
 
 
 def _made_like(function: Callable[..., Tensor], doc: str) -> Callable[..., Tensor]:
@@ -83,8 +82,6 @@ def type_(self: Tensor, dtype: Any = None) -> Any:
     """The name of the class of the tensor, such as "oneflow.FloatTensor"; with `dtype`, an element type, a class or
     its name, converted to that.
     """
-    from oneflow.frontend.methods.tensor_type import typed_tensors  # noqa: PLC0415 (the class has these methods)
-
     place = self.device.type if isinstance(self, EagerTensor) else "cpu"
     classes = typed_tensors(place)
     if dtype is None:
@@ -142,60 +139,6 @@ def in_place_shape(function: Callable[..., Tensor], name: str) -> Callable[..., 
     return method
 
 
-def random_in_place(name: str, draw: Callable[..., Tensor], doc: str) -> Callable[..., Tensor]:
-    """The method that replaces the elements of a tensor by random numbers."""
-
-    def method(self: Tensor, *args: Any, generator: Any = None, **options: Any) -> Tensor:
-        drawn = F.cast(draw(self, *args, generator=generator, **options), self.dtype)
-        current_builder().assign(self, drawn, name)
-        return self
-
-    method.__name__, method.__doc__ = name, f"{doc} Gives the tensor."
-    return method
-
-
-def _normal(x: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Any) -> Tensor:
-    return F.normal(mean, std, x.sizes(), dtype=_float_of(x, "normal_"), generator=generator)
-
-
-def _uniform(x: Tensor, a: float = 0.0, b: float = 1.0, *, generator: Any) -> Tensor:
-    if a > b:
-        raise fail(f"expected a of at most b for uniform_, got {a} and {b}")
-    return F.add(F.mul(F.rand(x.sizes(), dtype=_float_of(x, "uniform_"), generator=generator), b - a), a)
-
-
-def _bernoulli(x: Tensor, p: Any = 0.5, *, generator: Any) -> Tensor:
-    chances = F.expand_as(p, x) if isinstance(p, Tensor) else F.full(x.sizes(), float(p))
-    return F.bernoulli(chances, generator=generator)
-
-
-def _exponential(x: Tensor, lambd: float = 1.0, *, generator: Any) -> Tensor:
-    if lambd <= 0:
-        raise fail(f"expected lambd above 0 for exponential_, got {lambd}")
-    dtype = _float_of(x, "exponential_")
-    wide = dtype if dtype == dtypes.float64 else dtypes.float32
-    drawn = dispatch("exponential", random_offset(generator), dtype=wide, out_shape=x.sizes(), lambd=lambd)
-    return F.cast(drawn, dtype)
-
-
-def _random(x: Tensor, low: int = 0, high: int | None = None, *, generator: Any) -> Tensor:
-    top = high if high is not None else low or _integers_of(x)
-    return F.randint(0 if high is None else low, top, x.sizes(), generator=generator)
-
-
-def _float_of(x: Tensor, name: str) -> DType:
-    if not x.dtype.is_float:
-        raise fail(f"expected floating-point elements for {name}, got {x.desc}")
-    return x.dtype
-
-
-def _integers_of(x: Tensor) -> int:
-    """The smallest integer above which the element type does not hold every integer."""
-    if x.dtype.is_float:
-        return 1 << {16: 11, 32: 24, 64: 53}[x.dtype.bits]
-    return 2 if x.dtype.bits == 1 else (1 << min(x.dtype.bits - (x.dtype.kind == "int"), 62))
-
-
 METHODS: dict[str, Any] = {
     "element_size": element_size, "nelement": Tensor.numel, "ndimension": Tensor.dim, "stride": stride, "type": type_,
     "type_as": lambda self, other: F.cast(self, other.dtype),
@@ -214,11 +157,6 @@ METHODS: dict[str, Any] = {
         lambda data, **options: tensor(data.numpy() if isinstance(data, EagerTensor) else data, **options),
         "A tensor of data.",
     ),
-    "normal_": random_in_place("normal_", _normal, "Normal numbers of a mean and a deviation."),
-    "uniform_": random_in_place("uniform_", _uniform, "Numbers drawn evenly from [a, b)."),
-    "bernoulli_": random_in_place("bernoulli_", _bernoulli, "1 with the probability p, else 0."),
-    "exponential_": random_in_place("exponential_", _exponential, "Exponential numbers of the rate lambd."),
-    "random_": random_in_place("random_", _random, "Integers drawn evenly from [low, high), or from [0, low)."),
 }  # fmt: skip
 
 EAGER_METHODS = {

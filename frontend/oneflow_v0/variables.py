@@ -57,18 +57,24 @@ def get_variable(
     if variable is None:
         if shape is None:
             raise CallError(f"flow.get_variable: expected a shape for {name!r}, which does not exist yet")
-        with use_builder(BUILDER):
-            variable = wrapped(np.zeros(tuple(shape), dtype.numpy))
-            if initializer is not None:
-                initializer(variable)
-            variable.requires_grad_(trainable and dtype.is_float)
-        _variables[name] = variable
+        variable = _variables[name] = _new_variable(shape, dtype, initializer, trainable and dtype.is_float)
     if variable.dtype != dtype or (shape is not None and tuple(variable.shape) != tuple(shape)):
         raise CallError(
             f"flow.get_variable: expected {variable.desc} for {name!r}, as in the first call, got "
             f"{tuple(shape or ())} {dtype.mlir}"
         )
     job.variables[name] = variable
+    return variable
+
+
+def _new_variable(
+    shape: Sequence[int], dtype: DType, initializer: Initializer | None, requires_grad: bool
+) -> EagerTensor:
+    with use_builder(BUILDER):
+        variable = wrapped(np.zeros(tuple(shape), dtype.numpy))
+        if initializer is not None:
+            initializer(variable)
+        variable.requires_grad_(requires_grad)
     return variable
 
 

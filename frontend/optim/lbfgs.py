@@ -99,14 +99,9 @@ class LBFGS(Optimizer):
                 break
             rate = float(group["lr"])
             length = min(1.0, 1 / np.abs(grad).sum()) * rate if fresh else rate
-            before = loss
-            if group["line_search_fn"] is None:
-                moved = x + length * direction
-                loss, grad = evaluate(moved)
-            else:
-                search = _Search(evaluate, x, direction, (0.0, loss, grad, slope))
-                length, loss, grad, _ = search.run(length)
-                moved = x + length * direction
+            line, before = _Line(evaluate, x, direction, (0.0, loss, grad, slope)), loss
+            length, loss, grad, _ = line.at(length) if group["line_search_fn"] is None else line.search(length)
+            moved = x + length * direction
             change, x = np.abs(moved - x).max(initial=0), moved
             if change <= group["tolerance_change"] or abs(loss - before) < group["tolerance_change"]:
                 break
@@ -153,8 +148,8 @@ Point = tuple[float, float, np.ndarray, float]
 
 
 @dataclass(frozen=True)
-class _Search:
-    """A line search for a length that fulfils the strong Wolfe conditions."""
+class _Line:
+    """The points along a direction, and the search for a length that fulfils the strong Wolfe conditions."""
 
     evaluate: Evaluate
     x: np.ndarray
@@ -174,7 +169,7 @@ class _Search:
         """Whether little slope is left."""
         return abs(point[3]) <= -SLOPE * self.first[3]
 
-    def run(self, length: float) -> Point:
+    def search(self, length: float) -> Point:
         """The first point that fulfils the conditions, or the best point found."""
         before = self.first
         for number in range(SEARCHES):

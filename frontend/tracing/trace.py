@@ -29,8 +29,8 @@ from oneflow.frontend.core.devices import Device
 from oneflow.frontend.core.dispatch import Stateful, TensorBuilder, as_tensor, use_builder
 from oneflow.frontend.core.errors import SourceLocation, TraceError, fail, user_location
 from oneflow.frontend.core.hooks import Hooks
-from oneflow.frontend.core.layouts import PlacementCollector, annotate
-from oneflow.frontend.core.pytree import flatten
+from oneflow.frontend.core.layouts import PlacementCollector, ProgramPlacements, annotate
+from oneflow.frontend.core.pytree import Tree, flatten
 from oneflow.frontend.core.spec import TensorSpec
 from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.eager.tape import MODE, Leaf, set_grad_enabled
@@ -44,7 +44,7 @@ from oneflow.frontend.tracing.callables import (
     owner_of,
     settings_of,
 )
-from oneflow.frontend.tracing.capture import Captures, RuntimeNumber, default_device, layout_of
+from oneflow.frontend.tracing.capture import Captures, Effects, RuntimeNumber, default_device, layout_of
 from oneflow.frontend.tracing.entry import complete_entry, donate
 from oneflow.frontend.tracing.functionalization import Functionalization
 from oneflow.frontend.tracing.guards import Guards, Read
@@ -396,43 +396,24 @@ def trace_call(
         TraceError: at the user's line: the part of the function that cannot become a program.
     """
     leaves, tree = flatten(dict(arguments.arguments))
-    before = settings_of(fn)
-    paths = zip(leaves, tree.paths(), strict=True)
-    names = [s.name or path for s, path in paths if isinstance(s, TensorSpec)]
-    definition = _definition(fn)
+    specs = [leaf for leaf in leaves if isinstance(leaf, TensorSpec)]
+    paths = [path for leaf, path in zip(leaves, tree.paths(), strict=True) if isinstance(leaf, TensorSpec)]
+    spelled = [path for leaf, path in zip(leaves, tree.spelled(), strict=True) if isinstance(leaf, TensorSpec)]
+    before, definition = settings_of(fn), _definition(fn)
     with dialect.create_context(operators=()), location(definition):
         module = ir.Module.create()
-        types = [s.desc.to_mlir() for s in leaves if isinstance(s, TensorSpec)]
-        entry = func.FuncOp(name, (types, []), ip=ir.InsertionPoint(module.body))
+        entry = func.FuncOp(name, ([s.desc.to_mlir() for s in specs], []), ip=ir.InsertionPoint(module.body))
         builder = TraceBuilder(entry.add_entry_block(), inline_bytes, placement, chosen_device)
-        specs = [s for s in leaves if isinstance(s, TensorSpec)]
-        inputs = iter(list(builder.block.arguments))
-        traced_leaves = [Tensor(builder, next(inputs), s.desc) if isinstance(s, TensorSpec) else s for s in leaves]
-        builder.arguments = [x for x in traced_leaves if isinstance(x, Tensor)]
+        traced_leaves = _argument_tensors(builder, leaves)
         arguments = filled(arguments, tree.unflatten(traced_leaves))
-        if isinstance(owner := owner_of(fn), Stateful):
-            builder.watch(owner)
-        with use_builder(builder), builder.ending:
-            for spec in specs:
-                builder.add_placement(spec.placement)
-            returned, outputs = flatten(fn(*arguments.args, **arguments.kwargs))
-            updated = builder.updated_arguments()
-            returned = [_returned_value(builder, v, updated) for v in returned]
-            effects = builder.captures.effects(builder, updated)
+        returned, outputs, effects = _returned_values(builder, fn, arguments, specs)
         results = [(p, v) for p, v in zip(outputs.paths(), returned, strict=True) if isinstance(v, Tensor)]
         results += list(zip(effects.names(), effects.results, strict=True))
-        if not results:
-            got = ", ".join(repr(v) for v in returned if v is not None)
-            static = f"; it returned {got}: strings and numbers that it is called with are no tensors" if got else ""
-            raise TraceError(f"{name} returned no tensor{static or '; return a computed tensor'}", definition)
+        _expect_results(name, definition, results, returned)
+        names = [s.name or path for s, path in zip(specs, paths, strict=True)]
         complete_entry(entry, builder.captures, names, results)
-        donate(entry, len(names), len(results) - len(effects.results), effects)
-        placements = builder.placements.program_placements()
-        if placements is not None:
-            layouts = [s.layout_on(placements.home) for s in specs]
-            annotate(
-                entry.operation, placements, *builder.captures.value_layouts(placements, layouts, results, effects)
-            )
+        donate(entry, len(specs), len(results) - len(effects.results), effects)
+        placements = _annotate_layouts(entry, builder, specs, results, effects)
         module.operation.verify()
     statics = tuple(
         None if isinstance(v, Tensor) else v if isinstance(v, ReturnedArgument) else (v,) for v in returned
@@ -441,11 +422,61 @@ def trace_call(
     guards = captures.all_guards()
     _guard_settings(guards, fn, before)
     activity = Activity.of(captures, effects.changed, builder.leaf_tape, tensors)
-    spelled = tuple(p for s, p in zip(leaves, tree.spelled(), strict=True) if isinstance(s, TensorSpec))
     return Traced(
-        module, name, spelled, tuple(captures.inputs), outputs, statics, effects, activity, guards, placements,
+        module, name, tuple(spelled), tuple(captures.inputs), outputs, statics, effects, activity, guards, placements,
         builder.checked_device(),
     )  # fmt: skip
+
+
+def _argument_tensors(builder: TraceBuilder, leaves: Sequence[Any]) -> list[Any]:
+    """The leaves of the arguments with a tensor of the trace in place of each spec."""
+    inputs = iter(list(builder.block.arguments))
+    traced = [Tensor(builder, next(inputs), s.desc) if isinstance(s, TensorSpec) else s for s in leaves]
+    builder.arguments = [x for x in traced if isinstance(x, Tensor)]
+    return traced
+
+
+def _returned_values(
+    builder: TraceBuilder, fn: Callable[..., Any], arguments: inspect.BoundArguments, specs: Sequence[TensorSpec]
+) -> tuple[list[Any], Tree, Effects]:
+    """Calls a function with tensors of the trace: the leaves of its value, the structure of the value, and the
+    effects of the call.
+    """
+    if isinstance(owner := owner_of(fn), Stateful):
+        builder.watch(owner)
+    with use_builder(builder), builder.ending:
+        for spec in specs:
+            builder.add_placement(spec.placement)
+        returned, outputs = flatten(fn(*arguments.args, **arguments.kwargs))
+        updated = builder.updated_arguments()
+        values = [_returned_value(builder, v, updated) for v in returned]
+        return values, outputs, builder.captures.effects(builder, updated)
+
+
+def _expect_results(
+    name: str, definition: SourceLocation, results: Sequence[tuple[str, Tensor]], returned: Sequence[Any]
+) -> None:
+    """Checks that the function returns or updates a tensor."""
+    if not results:
+        got = ", ".join(repr(v) for v in returned if v is not None)
+        static = f"; it returned {got}: strings and numbers that it is called with are no tensors" if got else ""
+        raise TraceError(f"{name} returned no tensor{static or '; return a computed tensor'}", definition)
+
+
+def _annotate_layouts(
+    entry: func.FuncOp,
+    builder: TraceBuilder,
+    specs: Sequence[TensorSpec],
+    results: Sequence[tuple[str, Tensor]],
+    effects: Effects,
+) -> ProgramPlacements | None:
+    """Annotates a program with placements, which are returned; None where no tensor is global."""
+    placements = builder.placements.program_placements()
+    if placements is not None:
+        layouts = [s.layout_on(placements.home) for s in specs]
+        of_values = builder.captures.value_layouts(placements, layouts, results, effects)
+        annotate(entry.operation, placements, *of_values)
+    return placements
 
 
 def _returned_value(builder: TraceBuilder, value: Any, updated: Sequence[tuple[int, Tensor]]) -> Any:

@@ -39,10 +39,11 @@ from oneflow.runtime.cuda.replay_cache import CachedArguments, ReplayCache, cach
 from oneflow.runtime.cuda.script import DataDependentPlan, record
 from oneflow.runtime.cuda.steps import Kernel, Steps
 from oneflow.runtime.cuda.stream import Stream, current
-from oneflow.runtime.executable import Options, ProgramSource, signature_of
+from oneflow.runtime.executable import Options
 from oneflow.runtime.external import make_externals
 from oneflow.runtime.failures import KernelError, position_error
 from oneflow.runtime.footprint import Footprint
+from oneflow.runtime.program_source import ProgramSource, signature_of
 from oneflow.runtime.spans import overlapping_pairs
 
 #: The alignment in bytes that kernels assume of every pointer.

@@ -22,7 +22,7 @@ from oneflow.lowering.triton.launch.program import read_program
 from oneflow.passes.sbp.collectives import collectives_of
 from oneflow.passes.sbp.interconnects import ETHERNET, using_interconnect
 from oneflow.runtime.cuda.script import External, Launch, record
-from oneflow.runtime.executable import ProgramSource
+from oneflow.runtime.program_source import ProgramSource
 
 
 @pytest.mark.parametrize("name", training_cases.LAYOUTS)

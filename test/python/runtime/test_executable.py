@@ -23,15 +23,8 @@ from oneflow.passes.base import PassError
 from oneflow.passes.pipeline import Pipeline
 from oneflow.passes.walk import gather_named
 from oneflow.runtime import cache, native
-from oneflow.runtime.executable import (
-    ArgumentError,
-    Options,
-    PositionError,
-    ProgramSource,
-    RunError,
-    SizeError,
-    compile_module,
-)
+from oneflow.runtime.executable import ArgumentError, Options, PositionError, RunError, SizeError, compile_module
+from oneflow.runtime.program_source import ProgramSource
 
 ADD = """
 func.func @main(%x: tensor<?x3xf32> {oneflow.name = "left"}, %y: tensor<?x3xf32>) -> tensor<?x3xf32> {

@@ -10,8 +10,8 @@ from oneflow.dialect import oneflow as dialect
 from oneflow.dialect._mlir import ir
 from oneflow.runtime import cache, native
 from oneflow.runtime.engine import Engine
-from oneflow.runtime.executable import ProgramSource
 from oneflow.runtime.module_partition import split
+from oneflow.runtime.program_source import ProgramSource
 
 SIZES = range(3, 17)
 X = np.random.default_rng(0).standard_normal((5, 3), dtype=np.float32)

@@ -19,7 +19,8 @@ from oneflow.lowering.targets import host
 from oneflow.lowering.targets.cpu import CPU_TARGETS
 from oneflow.lowering.targets.selection import CPU_NAMES, TargetError, cpu_target, cpu_target_named, using_cpu
 from oneflow.runtime import objects
-from oneflow.runtime.executable import Options, ProgramSource, compile_module
+from oneflow.runtime.executable import Options, compile_module
+from oneflow.runtime.program_source import ProgramSource
 from oneflow.testing.backend import call_module, check_backend
 from oneflow.testing.checks import make_call
 

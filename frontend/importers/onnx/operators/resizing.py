@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -59,38 +60,53 @@ def _resize(
     own = [x.size(a) for a in along]
     factors, results = _factors(own, scales, sizes, keep_aspect_ratio_policy)
     region = None if roi is None or not roi.size else roi.reshape(2, -1)
-    dtype, outside = x.dtype, None
+    crops, dtype, outside = coordinate_transformation_mode == "tf_crop_and_resize", x.dtype, np.False_
+    sampling = _Sampling(mode, nearest_mode, cubic_coeff_a, bool(exclude_outside), bool(antialias))
     if not dtype.is_float and mode != "nearest":
         x = F.cast(x, dtypes.float32)
     for i, axis in enumerate(along):
-        if _is_same(own[i], results[i], factors[i]) and coordinate_transformation_mode != "tf_crop_and_resize":
-            continue
-        if isinstance(own[i], Size) and _repeats(factors[i], mode, coordinate_transformation_mode, nearest_mode):
-            x = _enlarged(x, axis, int(factors[i]))
+        if _is_same(own[i], results[i], factors[i]) and not crops:
             continue
         if isinstance(own[i], Size):
-            raise OnnxError(f"expected a static size along axis {axis} to resize, got {x.desc}")
+            if not _repeats(factors[i], mode, coordinate_transformation_mode, nearest_mode):
+                raise OnnxError(f"expected a static size along axis {axis} to resize, got {x.desc}")
+            x = _enlarged(x, axis, int(factors[i]))
+            continue
         bounds = None if region is None else (float(region[0, i]), float(region[1, i]))
         at = _positions(own[i], results[i], factors[i], coordinate_transformation_mode, bounds)
-        if coordinate_transformation_mode == "tf_crop_and_resize":
+        if crops:
             beyond = (at < 0) | (at > own[i] - 1)
-            shape = [-1 if d == axis else 1 for d in range(x.rank)]
-            mask = beyond.reshape(shape)
-            outside = mask if outside is None else outside | mask
-        if mode == "nearest":
-            chosen = np.clip(_ROUNDED[nearest_mode](at), 0, own[i] - 1).astype(np.int64)
-            x = dispatch("gather", x, as_tensor(chosen), axis=axis)
-            continue
-        scale = min(factors[i], 1.0) if antialias else 1.0
-        matrix = _weights(at, own[i], mode, scale, cubic_coeff_a, bool(exclude_outside), bool(antialias))
-        last = F.movedim(x, axis, -1)
-        x = F.movedim(F.matmul(last, as_tensor(matrix.T.astype(x.dtype.numpy))), -1, axis)
-    if outside is not None and outside.any():
+            outside = outside | beyond.reshape([-1 if d == axis else 1 for d in range(x.rank)])
+        x = sampling.along(x, axis, at, factors[i])
+    if np.any(outside):
         x = F.where(as_tensor(np.broadcast_to(outside, x.shape).copy()), float(extrapolation_value), x)
     if dtype != x.dtype:
         least, largest = limits(dtype)
         x = F.clamp(F.rint(x), float(least), float(largest))
     return F.cast(x, dtype)
+
+
+@dataclass(frozen=True)
+class _Sampling:
+    """How elements at fractional positions are computed, from the attributes of `Resize`."""
+
+    mode: str
+    nearest_mode: str
+    cubic: float
+    excludes_outside: bool
+    antialias: bool
+
+    def along(self, x: Tensor, axis: int, at: np.ndarray, factor: float) -> Tensor:
+        """The elements at positions along an axis of static size, which is resized by a factor."""
+        size: int = x.size(axis)
+        if self.mode == "nearest":
+            chosen = np.clip(_ROUNDED[self.nearest_mode](at), 0, size - 1).astype(np.int64)
+            picked: Tensor = dispatch("gather", x, as_tensor(chosen), axis=axis)
+            return picked
+        scale = min(factor, 1.0) if self.antialias else 1.0
+        matrix = _weights(at, size, self.mode, scale, self.cubic, self.excludes_outside, self.antialias)
+        product = F.matmul(F.movedim(x, axis, -1), as_tensor(matrix.T.astype(x.dtype.numpy)))
+        return F.movedim(product, -1, axis)
 
 
 def _factors(own: list[Any], scales: Any, sizes: Any, policy: str) -> tuple[list[float], list[Any]]:

@@ -13,7 +13,7 @@ from oneflow.lowering.targets import host
 from oneflow.lowering.targets.cpu import CPU_TARGETS
 from oneflow.lowering.targets.selection import using_cpu
 from oneflow.runtime import objects
-from oneflow.runtime.executable import ProgramSource
+from oneflow.runtime.program_source import ProgramSource
 
 LEVELS = ("x86-64-v2", "x86-64-v3", "x86-64-v4")
 #: An instruction of objdump: address, name, operands.
