@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from oneflow.dialect.dtypes import DType, int32
+from oneflow.dialect.sbp import B
+from oneflow.frontend.core.arrays import is_on_ranks, redistribute
 from oneflow.frontend.core.devices import move
 from oneflow.frontend.core.dispatch import as_tensor, current_builder, dispatch
 from oneflow.frontend.core.errors import fail
@@ -31,9 +33,13 @@ def values_of(x: Any, name: str, advice: str) -> tuple[Any, np.ndarray]:
     return tensor, tensor.array
 
 
-def _on_device_of(x: Any, array: np.ndarray) -> Tensor:
-    """An array as a tensor on the device of `x`."""
-    return as_tensor(move(np.asarray(array, order="C"), x.device))
+def _like(x: Any, array: np.ndarray) -> Tensor:
+    """An array as a tensor on the device of `x`, or whole on the ranks of `x`."""
+    ordered, data = np.asarray(array, order="C"), x.storage
+    if is_on_ranks(data):
+        builder = current_builder()
+        return builder.to_tensor(builder.wrap(redistribute(ordered, data.placement, (B,) * len(data.nd))))
+    return as_tensor(move(ordered, x.device))
 
 
 def nonzero(x: Any, as_tuple: bool = False) -> Any:
@@ -46,8 +52,8 @@ def nonzero(x: Any, as_tuple: bool = False) -> Any:
     """
     tensor, values = values_of(x, "nonzero(x)", "keep the mask and use flow.where, or its sum for a count")
     if as_tuple:
-        return tuple(_on_device_of(tensor, at) for at in np.nonzero(np.atleast_1d(values)))
-    return _on_device_of(tensor, np.argwhere(values).astype(np.int64))
+        return tuple(_like(tensor, at) for at in np.nonzero(np.atleast_1d(values)))
+    return _like(tensor, np.argwhere(values).astype(np.int64))
 
 
 def argwhere(x: Any, dtype: DType = int32) -> Tensor:
@@ -73,7 +79,7 @@ def masked_select(x: Any, mask: Any) -> Tensor:
         raise fail(f"expected a mask that broadcasts to {tensor.desc}, got one of shape {chosen.shape}") from None
     broadcast = tensor if sizes == tensor.shape else broadcast_to(tensor, sizes)
     at = np.flatnonzero(np.broadcast_to(chosen, sizes))
-    return dispatch("gather", reshape(broadcast, (-1,)), _on_device_of(tensor, at), axis=0)
+    return dispatch("gather", reshape(broadcast, (-1,)), _like(tensor, at), axis=0)
 
 
 def unique(
@@ -93,5 +99,5 @@ def unique(
     distinct, inverse, counts = np.unique(wide, return_inverse=True, return_counts=True, axis=along, equal_nan=False)
     inverse = inverse.reshape(values.shape if along is None else -1)
     wanted = [distinct.astype(values.dtype), *[inverse] * return_inverse, *[counts] * return_counts]
-    results = tuple(_on_device_of(tensor, array) for array in wanted)
+    results = tuple(_like(tensor, array) for array in wanted)
     return results if len(results) > 1 else results[0]

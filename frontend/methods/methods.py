@@ -107,7 +107,8 @@ def transpose(self: Tensor, dim0: int, dim1: int) -> Tensor:
 
 
 def to(self: Tensor, *target: Any, dtype: DType | None = None, device: str | Device | None = None) -> Tensor:
-    """Converted to an element type, moved to a device, or both; or like another tensor in both.
+    """Converted to an element type, moved to a device, or both; or like another tensor in both. A class of which the
+    tensor is an instance, such as `flow.Tensor`, changes nothing.
 
     Raises:
         OneFlowError: a target is neither, or a tensor of a traced function would move to another device.
@@ -121,7 +122,7 @@ def to(self: Tensor, *target: Any, dtype: DType | None = None, device: str | Dev
             result = _moved(result, named_device(wanted))
         elif isinstance(wanted, DType):
             result = F.cast(result, wanted)
-        else:
+        elif not (isinstance(wanted, type) and isinstance(result, wanted)):
             raise fail(f"expected an element type such as flow.float32, or a device, got {wanted!r}")
     return result
 

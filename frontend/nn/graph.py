@@ -21,9 +21,12 @@ from typing import Any
 
 from oneflow.frontend.amp import GradScaler, StaticGradScaler, autocast, unscaled
 from oneflow.frontend.compile.compiled import CompiledFunction, compile
+from oneflow.frontend.core.arrays import is_data
 from oneflow.frontend.core.dispatch import Stateful, current_builder
 from oneflow.frontend.core.errors import fail
+from oneflow.frontend.core.pytree import flatten
 from oneflow.frontend.core.settings import loss_scale
+from oneflow.frontend.eager.tensor import wrapped
 from oneflow.frontend.nn.graph_config import GraphConfig
 from oneflow.frontend.nn.module import Module
 from oneflow.frontend.optim.optimizer import Optimizer
@@ -31,6 +34,12 @@ from oneflow.frontend.optim.schedule import LRScheduler
 from oneflow.frontend.tracing.traced import Traced
 
 _numbers = itertools.count()
+
+
+def _with_tensors(result: Any) -> Any:
+    """A result with tensors in place of arrays."""
+    leaves, tree = flatten(result)
+    return tree.unflatten([wrapped(x) if is_data(x) else x for x in leaves])
 
 
 class Graph(Stateful):
@@ -107,7 +116,7 @@ class Graph(Stateful):
         for _, schedule in self._optimizers:
             if schedule is not None:
                 schedule.step()
-        return result
+        return result if args or kwargs else _with_tensors(result)
 
     def ir(self, stage: str = "oneflow") -> str:
         """The program of the latest call at a stage; see `CompiledFunction.ir`."""

@@ -381,7 +381,7 @@ class Module(Stateful):
 
     def to(self: Self, *target: Any, dtype: DType | None = None, device: Any = None) -> Self:
         """Converts parameters and buffers of floats to an element type, moves all to a device, or both; itself. With
-        `nn.graph.GraphModule` the options of the module in a graph.
+        `nn.graph.GraphModule` the options of the module in a graph; with a class of the module itself.
 
         Raises:
             CudaError: the device does not exist.
@@ -389,6 +389,8 @@ class Module(Stateful):
         """
         if target == (GraphModule,):
             return GraphModule(self)  # type: ignore[return-value]
+        if len(target) == 1 and isinstance(target[0], type) and isinstance(self, target[0]):
+            return self
         for wanted in (*target, *(x for x in (dtype, device) if x is not None)):
             if not isinstance(wanted, (str, Device)) and not (isinstance(wanted, DType) and wanted.is_float):
                 raise TypeError(f"expected a type of floats such as flow.float64, or a device, got {wanted!r}")

@@ -136,6 +136,8 @@ class World(ABC):
         Raises:
             WorldError: this process runs several ranks.
         """
+        if self.size == 1:
+            return 0, 1
         raise WorldError(
             f"expected a process for each of the {self.size} ranks on GPUs; run the script with mpirun -n {self.size}"
             f" or oneflow-run --nproc {self.size}"

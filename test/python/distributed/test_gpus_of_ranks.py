@@ -94,6 +94,12 @@ def test_ranks_in_one_process_have_no_gpu_each() -> None:
         flow.tensor(np.ones(4)).to_global(flow.placement("cuda", [0, 1]), flow.sbp.split(0))
 
 
+def test_one_rank_on_a_gpu_needs_no_launcher() -> None:
+    with host_cuda():
+        x = flow.tensor(np.arange(4.0)).to_global(flow.placement("cuda", [0]), flow.sbp.split(0))
+        np.testing.assert_array_equal((x * 2).numpy(), np.arange(4.0) * 2)
+
+
 def test_ranks_without_enough_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mpi.MpiWorld, "local_rank_and_size", lambda self: (0, 3))
     with host_cuda(devices=2), pytest.raises(WorldError, match=r"a GPU for each of the 3 ranks of .* got 2"):

@@ -148,6 +148,16 @@ def test_global_tensors_are_printed_as_oneflow_prints_them() -> None:
     assert repr(flow.sbp.partial_sum) == "oneflow.sbp.partial_sum"
 
 
+def test_results_whose_sizes_depend_on_data_are_whole_on_the_ranks() -> None:
+    x = flow.tensor([3.0, 0.0, 3.0]).to_global(flow.placement("cpu", [0, 1]), S(0))
+    distinct, inverse, counts = flow.unique(x, return_inverse=True, return_counts=True)
+    for got, want in ((distinct, [0, 3]), (inverse, [1, 0, 1]), (counts, [1, 2]), (flow.nonzero(x), [[0], [2]])):
+        assert got.placement == x.placement and got.sbp == (flow.sbp.broadcast,)
+        np.testing.assert_array_equal(got.numpy(), want)
+    np.testing.assert_array_equal(flow.masked_select(x, x > 0).numpy(), [3, 3])
+    np.testing.assert_array_equal(distinct[inverse].numpy(), x.numpy())
+
+
 def test_updated_tensors_keep_their_placement() -> None:
     pair = flow.placement("cpu", [0, 1])
     w = flow.tensor(np.arange(6.0)).to_global(pair, S(0))
