@@ -52,6 +52,8 @@ from oneflow.runtime.footprint import Footprint
 from oneflow.runtime.global_array import Placement
 
 STATIC_TYPES = (bool, int, float, complex, str, bytes, type(None), dtypes.DType, Stateful)
+#: The most signatures of calls whose fast paths a function keeps.
+_MAX_SIGNATURES = 1024
 
 
 #: All compiled functions.
@@ -139,7 +141,7 @@ class CompiledFunction(GuardedFunction):
         return self._fn(*args, **kwargs)
 
     def _full_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        key = None if kwargs or self._spec is not None else _fast_signature(args)
+        key = None if kwargs else _fast_signature(args)
         cached = None if key is None else self._by_signature.get(key)
         if cached is not None and self._fast is not cached[2]:
             value = cached[2][1](args)
@@ -156,14 +158,14 @@ class CompiledFunction(GuardedFunction):
         by position.
         """
         leaves, tree = _flatten_arguments(arguments)
-        nested_key = None if key is not None or self._spec is not None else _fast_signature(leaves)
+        nested_key = None if key is not None else _fast_signature(leaves)
         if nested_key is not None:
             return self._call_nested((tree, nested_key), arguments, leaves, tree)
         specialization, values, device = self._find(arguments, leaves, tree)
         if key is not None:
             self._last, self._fast = specialization, self._fast_path_of(specialization, leaves, leaves[count:])
-            self._by_signature[key] = specialization, device, self._fast
-        elif self._spec is None and _are_foreign(leaves, tree):
+            self._keep(key, (specialization, device, self._fast))
+        elif _are_foreign(leaves, tree):
             self._last, self._fast = specialization, self._fast_path_of(specialization, leaves)
         return self._run(specialization, leaves, values, tree)
 
@@ -177,10 +179,17 @@ class CompiledFunction(GuardedFunction):
             return value
         if cached is None or not cached[0].holds(cached[1]):
             specialization, values, device = self._find(arguments, leaves, tree)
-            self._by_signature[key] = specialization, device, self._fast_path_of(specialization, leaves, (), tree)
+            self._keep(key, (specialization, device, self._fast_path_of(specialization, leaves, (), tree)))
             return self._run(specialization, leaves, values, tree)
         self._last = cached[0]
         return self._run(cached[0], leaves, [x.storage if isinstance(x, EagerTensor) else x for x in leaves], tree)
+
+    def _keep(self, key: Any, entry: tuple[Specialization, Device | None, tuple[Any, FastPath]]) -> None:
+        """Keeps the fast path of calls with the signature `key`; a program of dynamic sizes has many signatures."""
+        with self._lock.held():
+            if len(self._by_signature) >= _MAX_SIGNATURES:
+                del self._by_signature[next(iter(self._by_signature))]
+            self._by_signature[key] = entry
 
     def _find(
         self, arguments: inspect.BoundArguments, leaves: list[Any], tree: Tree

@@ -89,6 +89,7 @@ class TorchModule(Module):
     def __init__(self, exported: ExportedProgram) -> None:
         super().__init__()
         self._exported = exported = functional(exported)
+        self._call_spec = exported.call_spec  # PyTorch makes another object for each access
         inputs = exported.graph_signature.input_specs
         self._graph = Graph(exported.graph_module, {s.arg.name: s.target or s.arg.name for s in inputs})
         for spec in inputs:
@@ -131,12 +132,12 @@ class TorchModule(Module):
             raise
         if any(isinstance(x, torch.Tensor) for x in flat):
             results = [to_tensor(np.asarray(x)) if is_array(x) else x for x in results]
-        return pytree.tree_unflatten(results, self._exported.call_spec.out_spec)
+        return pytree.tree_unflatten(results, self._call_spec.out_spec)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """The results of the model, in the current trace or operator by operator."""
         present = _present(self._flat(args, kwargs), self._user_inputs)
-        return pytree.tree_unflatten(self._results(*present), self._exported.call_spec.out_spec)
+        return pytree.tree_unflatten(self._results(*present), self._call_spec.out_spec)
 
     def _flat(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
         """The arguments of a call one by one.
@@ -146,7 +147,7 @@ class TorchModule(Module):
         """
         leaves: list[Any]
         leaves, structure = pytree.tree_flatten((tuple(args), dict(kwargs)))
-        expected = self._exported.call_spec.in_spec
+        expected = self._call_spec.in_spec
         if structure != expected:
             names = [source.name for source in self._user_inputs]
             wanted, got = _written(names, expected), _written([_kind(x) for x in leaves], structure)

@@ -235,15 +235,18 @@ def _dynamic_quantize_lstm(
     }
 
     def by(weight: Tensor, scale: Tensor, zero: Tensor) -> Callable[[Tensor, int], Tensor]:
+        # The weights are widened once, and not in each step of the loop.
+        wide = [shifted(F.select(weight, 0, n), F.select(zero, 0, n)) for n in range(directions)]
+
         def multiply(v: Tensor, number: int) -> Tensor:
             codes, of_codes, shift = dynamic_quantized(v)
-            own, point = F.select(scale, 0, number), F.select(zero, 0, number)
-            product = F.matmul(shifted(codes, shift), shifted(F.select(weight, 0, number), point))
-            return F.mul(F.cast(product, v.dtype), F.mul(of_codes, own))
+            product = F.matmul(shifted(codes, shift), wide[number])
+            return F.mul(F.cast(product, v.dtype), F.mul(of_codes, F.select(scale, 0, number)))
 
         return multiply
 
-    inputs = _of_inputs(x, w, directions, 0, lambda v, _, number: by(w, w_scale, w_zero)(v, number))
+    of_inputs = by(w, w_scale, w_zero)
+    inputs = _of_inputs(x, w, directions, 0, lambda v, _, number: of_inputs(v, number))
     return _lstm_of(x, inputs, functions, by(r, r_scale, r_zero), b, lengths, h, c, p, **options)
 
 

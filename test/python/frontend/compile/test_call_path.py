@@ -102,6 +102,11 @@ def captured(part=lambda w: w):
     return flow.compile(lambda x: x * weight)
 
 
+def captured_with_specs():
+    weight = flow.tensor(X[0])
+    return flow.compile(lambda x: x * weight, flow.TensorSpec((3, 4)))
+
+
 class Compiled(nn.Module):
     """A module whose method is compiled."""
 
@@ -122,6 +127,8 @@ def arguments(fn):
 WARM = {
     "array": (arguments(lambda x: x * 2.0), X),
     "tensor": (arguments(lambda x: x * 2.0),),
+    "specs": (lambda: flow.compile(lambda x: x * 2.0, flow.TensorSpec((3, 4))), X),
+    "specs and captured tensor": (captured_with_specs, X),
     "two results": (arguments(lambda x: (x * 2.0, x + 1)),),
     "results by name": (arguments(lambda x: {"double": x * 2.0, "next": x + 1}),),
     "view as argument": (arguments(lambda x: x * 2.0), flow.tensor(np.stack([X, X]))[1]),

@@ -402,3 +402,15 @@ def test_threads_share_a_program(double):
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+def test_a_program_of_dynamic_sizes_keeps_a_limited_number_of_signatures(monkeypatch):
+    monkeypatch.setattr("oneflow.frontend.compile.compiled._MAX_SIGNATURES", 3)
+    weight = flow.tensor(np.arange(2, dtype=np.float32))
+    rows = flow.compile(lambda x: x * weight, flow.TensorSpec((None, 2)))
+    for count in (1, 2, 3, 4, 5, 1, 4, 2):
+        x = np.full((count, 2), count, np.float32)
+        np.testing.assert_array_equal(rows(x).numpy(), x * weight.numpy())
+        assert len(rows._by_signature) <= 3
+    with pytest.raises(CallError, match="of type tensor"):
+        rows(np.ones((2, 3), np.float32))
