@@ -22,7 +22,7 @@ from oneflow.lowering.llvm import blocked_summation
 from oneflow.lowering.llvm.column_block import ColumnBlock
 from oneflow.lowering.llvm.combiners import is_reassociable_sum
 from oneflow.lowering.llvm.contraction_nest import ContractionNest
-from oneflow.lowering.llvm.flat_columns import MIN_ROW, flat_columns
+from oneflow.lowering.llvm.flat_columns import flat_columns
 from oneflow.lowering.llvm.inner_loops import InnerNest
 from oneflow.lowering.llvm.iteration_space import IterationSpace, Loop
 from oneflow.lowering.llvm.kernel import Kernel
@@ -39,8 +39,6 @@ from oneflow.lowering.targets.cpu_derivation import BLOCK_DEPTH
 
 #: The length of a running sum in products; see `blocked_summation`.
 SUM_BLOCK = BLOCK_DEPTH
-#: Flat columns save at least one lane in so many; packing them takes a little longer.
-MIN_SAVED_LANES = 16
 
 
 def emit_contraction(kernel: Kernel, structure: Structure) -> str:
@@ -88,8 +86,10 @@ class Contraction:
         """The same contraction with its columns as one loop, where that leaves fewer lanes idle; else None."""
         of, loops = self.contraction, self.contraction.column_loops()
         sizes = [loop.size for loop in loops if isinstance(loop.size, int)]
-        is_several = len(sizes) == len(loops) > 1 and loops[-1] is self.columns and sizes[-1] >= MIN_ROW
-        if not is_several or not self._needs_panel() or not of.has_vector_columns():
+        is_static = len(sizes) == len(loops) > 1 and loops[-1] is self.columns
+        if not is_static or sizes[-1] < self.limits.min_flat_row:
+            return None
+        if not self._needs_panel() or not of.has_vector_columns():
             return None
         columns = frozenset(name for loop in loops for name in loop.names)
         space_of = flat_columns(columns, of.node.inputs[of.right])
@@ -98,7 +98,7 @@ class Contraction:
         assert isinstance(size, int)
         lanes = math.prod(sizes) // size * flat.block.padded(size)
         separate = math.prod(sizes[:-1]) * self.block.padded(sizes[-1])
-        return flat if (separate - lanes) * MIN_SAVED_LANES >= separate else None
+        return flat if (separate - lanes) * self.limits.flat_lanes >= separate else None
 
     def _find_row_loops(self) -> list[Loop]:
         """The loops that together are the rows: all row loops if their sizes are static, else the longest."""

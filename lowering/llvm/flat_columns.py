@@ -20,9 +20,6 @@ from oneflow.lowering.llvm.iteration_space import IterationSpace, Loop
 from oneflow.lowering.llvm.kernel import Kernel
 from oneflow.lowering.llvm.writer import Writer
 
-#: The shortest row of flat columns: pieces of a row are packed in loops, which take as long as a few elements.
-MIN_ROW = 4
-
 
 @dataclass
 class FlatColumns(IterationSpace):

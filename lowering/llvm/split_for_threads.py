@@ -22,7 +22,6 @@ from oneflow.lowering.kernels.nodes import Node, Unsupported, is_contraction, lo
 from oneflow.lowering.kernels.reduction_split import ReductionCombiner, longest_reduction, split_reductions
 from oneflow.lowering.linalg.legality import check_legal
 from oneflow.lowering.llvm.combiners import combiner_of
-from oneflow.lowering.llvm.flat_columns import MIN_ROW
 from oneflow.lowering.targets.choice import cpu_target
 from oneflow.passes.base import Pass
 from oneflow.passes.registry import register_pass
@@ -109,7 +108,7 @@ def _has_flat_columns(one_sided: Sequence[int], sides: Sequence[set[int]], sizes
     right = next(side for side in sides if dims[-1] in side)
     columns = list(itertools.takewhile(lambda d: d in one_sided and d in right, reversed(dims)))
     rows = math.prod(sizes[d] for d in one_sided if d not in right)
-    is_packed = sizes[dims[-1]] >= MIN_ROW and rows > limits.contractions.max_tile_rows
+    is_packed = sizes[dims[-1]] >= limits.contractions.min_flat_row and rows > limits.contractions.max_tile_rows
     return is_packed and math.prod(sizes[d] for d in columns) >= limits.splits.min_lanes
 
 
