@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 from oneflow.lowering.llvm.iteration_space import Loop
@@ -28,6 +29,10 @@ class ColumnBlock:
     def size(self) -> int:
         """The number of columns."""
         return self.nest.lane_count * self.vectors
+
+    def padded(self, columns: int) -> int:
+        """The columns of the blocks that cover `columns`."""
+        return math.ceil(columns / self.size) * self.size
 
     def move(self, begin: Index, end: Index | None = None) -> None:
         """Moves the block to `begin`; the lanes before `end` are active, all lanes without one."""

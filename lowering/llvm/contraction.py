@@ -22,6 +22,7 @@ from oneflow.lowering.llvm import blocked_summation
 from oneflow.lowering.llvm.column_block import ColumnBlock
 from oneflow.lowering.llvm.combiners import is_reassociable_sum
 from oneflow.lowering.llvm.contraction_nest import ContractionNest
+from oneflow.lowering.llvm.flat_columns import flat_columns
 from oneflow.lowering.llvm.inner_loops import InnerNest
 from oneflow.lowering.llvm.iteration_space import IterationSpace, Loop
 from oneflow.lowering.llvm.kernel import Kernel
@@ -46,7 +47,9 @@ def emit_contraction(kernel: Kernel, structure: Structure) -> str:
     Raises:
         Unsupported: the contraction has no rows or columns to make tiles of.
     """
-    return Contraction(ContractionNest(kernel, in_result_order(structure), Vectorized.OUTER)).emit()
+    contraction = Contraction(ContractionNest(kernel, in_result_order(structure), Vectorized.OUTER))
+    flat = contraction.with_flat_columns()
+    return (contraction if flat is None else flat).emit()
 
 
 def sum_cascade(contraction: ContractionNest) -> blocked_summation.Cascade | None:
@@ -78,6 +81,24 @@ class Contraction:
         self.block = ColumnBlock(self.nest, self.columns, self.tile.vectors)
         self.chunk_rows = self._chunk_rows()
         self.cascade = sum_cascade(self.contraction)
+
+    def with_flat_columns(self) -> Contraction | None:
+        """The same contraction with its columns as one loop, where that leaves fewer lanes idle; else None."""
+        of, loops = self.contraction, self.contraction.column_loops()
+        sizes = [loop.size for loop in loops if isinstance(loop.size, int)]
+        is_static = len(sizes) == len(loops) > 1 and loops[-1] is self.columns
+        if not is_static or sizes[-1] < self.limits.min_flat_row:
+            return None
+        if not self._needs_panel() or not of.has_vector_columns():
+            return None
+        columns = frozenset(name for loop in loops for name in loop.names)
+        space_of = flat_columns(columns, of.node.inputs[of.right])
+        flat = Contraction(ContractionNest(of.kernel, of.structure, of.vectorized, space_of))
+        size = flat.columns.size
+        assert isinstance(size, int)
+        lanes = math.prod(sizes) // size * flat.block.padded(size)
+        separate = math.prod(sizes[:-1]) * self.block.padded(sizes[-1])
+        return flat if (separate - lanes) * self.limits.flat_lanes >= separate else None
 
     def _find_row_loops(self) -> list[Loop]:
         """The loops that together are the rows: all row loops if their sizes are static, else the longest."""

@@ -12,12 +12,13 @@ from dataclasses import dataclass, field
 from oneflow.dialect._mlir import ir
 from oneflow.lowering.kernels.nodes import Node, Structure, Unsupported, is_contraction
 from oneflow.lowering.llvm.body_cloner import clone_operation
+from oneflow.lowering.llvm.flat_columns import ColumnRows, column_rows
 from oneflow.lowering.llvm.iteration_space import IterationSpace, Loop, Subscript
 from oneflow.lowering.llvm.kernel import Kernel
 from oneflow.lowering.llvm.lanes import Lanes, LaneValue
 from oneflow.lowering.llvm.loop_nest import LoopNest, Vectorized
 from oneflow.lowering.llvm.nest_emitters import NestEmitters
-from oneflow.lowering.llvm.writer import Index
+from oneflow.lowering.llvm.writer import Index, Writer
 
 
 @dataclass
@@ -25,7 +26,7 @@ class ContractionNest:
     """The nest around the contraction `node`.
 
     Attributes:
-        kernel, structure, vectorized: as for `LoopNest`.
+        kernel, structure, vectorized, space_of: as for `LoopNest`.
         left, right: the numbers of the inputs.
         element: the type of the products.
     """
@@ -33,11 +34,12 @@ class ContractionNest:
     kernel: Kernel
     structure: Structure
     vectorized: Vectorized
+    space_of: Callable[[Kernel, Structure, Writer], IterationSpace] = IterationSpace
     nest: LoopNest = field(init=False)
     emitters: NestEmitters = field(init=False)
 
     def __post_init__(self) -> None:
-        self.nest = LoopNest(self.kernel, self.structure, self.vectorized)
+        self.nest = LoopNest(self.kernel, self.structure, self.vectorized, self.space_of)
         self.emitters = NestEmitters(self.nest)
         self.node: Node = next(n for n in self.structure.nodes if is_contraction(n))
         outer, inner = self.nest.space.outer, self.nest.space.inner
@@ -78,6 +80,16 @@ class ContractionNest:
         rows = self._loops_of(self.left) - self._loops_of(self.right)
         return [loop for loop in self.nest.space.outer if loop.id in rows]
 
+    def column_loops(self) -> list[Loop]:
+        """The outer loops of the right operand that the left operand does not have."""
+        columns = self._loops_of(self.right) - self._loops_of(self.left)
+        return [loop for loop in self.nest.space.outer if loop.id in columns]
+
+    @property
+    def column_rows(self) -> ColumnRows | None:
+        """The rows of flat columns in the right operand; None where the columns are one loop there."""
+        return column_rows(self.nest.space, self.columns)
+
     def batch_loops(self, rows: Sequence[Loop], space: IterationSpace | None = None) -> list[Loop]:
         """The outer loops that are neither rows nor columns, in the space of the nest or in an equal one."""
         others = {*(loop.id for loop in rows), self.columns.id}
@@ -91,7 +103,8 @@ class ContractionNest:
 
     def has_vector_columns(self) -> bool:
         """Whether the right operand's columns are contiguous or have stride 2, so that vectors can be loaded."""
-        subscripts, columns = self.subscripts(self.right), self.columns.id
+        rows = self.column_rows
+        subscripts, columns = self.subscripts(self.right), (rows.last if rows else self.columns).id
         axes = [i for i, s in enumerate(subscripts) if columns in s.form.dims]
         return axes == [len(subscripts) - 1] and dict(subscripts[-1].form.terms)[columns] in (1, 2)
 

@@ -52,7 +52,7 @@ class IterationSpace:
         self._indexed = {node.names[d] for node in nodes for d in index_dims(node)}
         self.outer = self._collapse(self.structure.outer)
         self.inner = self._collapse(self.structure.inner)
-        self._by_first = {loop.id: loop for loop in (*self.outer, *self.inner)}
+        self._loops = [*self.outer, *self.inner]
 
     def _collapse(self, names: Sequence[int]) -> list[Loop]:
         """Removes unit loops and collapses runs of loops that are contiguous in every access."""
@@ -74,6 +74,14 @@ class IterationSpace:
             return False
         uses = ((n, u) for n in self.structure.nodes for u in (*n.inputs, *n.outputs))
         return all(self._is_collapsible_access(n, u, a, b) for n, u in uses)
+
+    def _loops_of(self, use: Use) -> list[Loop]:
+        """The loops that the subscripts of an access are over."""
+        return self._loops
+
+    def step_count(self, name: int) -> Index:
+        """The number of steps of a loop of the structure."""
+        return self._sizes[name]
 
     def _is_collapsible_access(self, node: Node, use: Use, a: int, b: int) -> bool:
         """Whether an access has two loops as adjacent full dimensions, or neither of them."""
@@ -105,12 +113,13 @@ class IterationSpace:
     def subscripts(self, node: Node, use: Use) -> list[Subscript]:
         """The subscripts of an access over the collapsed loops."""
         subscripts: list[Subscript] = []
-        collapsed = {n for loop in self._by_first.values() for n in loop.names[1:]}
+        by_first = {loop.id: loop for loop in self._loops_of(use)}
+        collapsed = {n for loop in by_first.values() for n in loop.names[1:]}
         for form, axis in self._forms(node, use):
             if form.dim in collapsed:
                 continue
             full = form.dim is not None and self._spans_dimension(use, form, axis)
-            loop = self._by_first.get(form.dim) if full and form.dim is not None else None
+            loop = by_first.get(form.dim) if full and form.dim is not None else None
             subscripts.append(Subscript(form, loop.size if loop else self._axis_size(use.value, axis)))
         return subscripts
 

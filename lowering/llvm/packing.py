@@ -11,7 +11,10 @@ from dataclasses import dataclass
 
 from oneflow.lowering.llvm.column_block import ColumnBlock
 from oneflow.lowering.llvm.contraction_nest import ContractionNest
-from oneflow.lowering.llvm.lanes import Lanes, LaneValue
+from oneflow.lowering.llvm.flat_columns import ColumnRows
+from oneflow.lowering.llvm.iteration_space import Loop
+from oneflow.lowering.llvm.lanes import Lanes, LaneValue, first_lanes
+from oneflow.lowering.llvm.parallel_range import delinearize
 from oneflow.lowering.llvm.register_transpose import transpose
 from oneflow.lowering.llvm.writer import Index
 
@@ -28,22 +31,26 @@ class Panel:
         self.nest, self.writer = self.contraction.nest, self.contraction.nest.writer
         self.columns, self.width = self.contraction.columns, self.contraction.nest.lane_count
         with self.writer.at_head():
-            # Transposed squares at the end of the depth are stored in full, so the panel is one square longer.
-            rows = self.writer.add(self.steps, self.width)
-            self.memory = self.nest.allocate([rows, self.block.size], self.contraction.element)
+            # Transposed squares at the end of the depth are stored in full, so the panel is one square longer. So are
+            # vectors at the end of rows of flat columns.
+            rows, columns = self.writer.add(self.steps, self.width), self.block.size
+            columns += self.width if self.contraction.column_rows else 0
+            self.memory = self.nest.allocate([rows, columns], self.contraction.element)
 
     def load(self, row: Index, vector: int) -> str:
         """A vector of a row of the panel."""
-        return self.writer.op(f"vector.load {self._at(row, vector)}, {self.contraction.vector_type}")
+        return self.writer.op(f"vector.load {self._at(row, vector * self.width)}, {self.contraction.vector_type}")
 
-    def _at(self, row: Index, vector: int) -> str:
-        at = self.memory.at([self.writer.index(row), self.writer.index(vector * self.width)])
+    def _at(self, row: Index, column: Index) -> str:
+        at = self.memory.at([self.writer.index(row), self.writer.index(column)])
         return f"{at} : {self.memory.type}"
 
     def pack(self) -> None:
         """Copies the columns of the current block."""
-        contraction = self.contraction
-        if contraction.has_vector_columns():
+        contraction, rows = self.contraction, self.contraction.column_rows
+        if rows is not None:
+            self._pack_pieces(rows)
+        elif contraction.has_vector_columns():
             contraction.depth_loops(contraction.depth, self._pack_row)
         elif contraction.is_contiguous_along_depth(contraction.right):
             contraction.depth_loops(contraction.depth[:-1], self._pack_transposed)
@@ -54,12 +61,45 @@ class Panel:
         """Packs one row by vector loads."""
         row = self.contraction.depth_index()
         for v in range(self.block.vectors):
-            self._store(self.contraction.load(self.contraction.right, self.block.lanes(v)), row, v)
+            self._store(self.contraction.load(self.contraction.right, self.block.lanes(v)), row, v * self.width)
 
-    def _store(self, value: LaneValue, row: Index, vector: int) -> None:
-        """Stores a vector of a row of the panel."""
+    def _store(self, value: LaneValue, row: Index, column: Index) -> None:
+        """Stores a vector into a row of the panel."""
         kind = f"vector<{self.width}x{value.element}>"
-        self.writer.line(f"vector.store {value.name}, {self._at(row, vector)}, {kind}")
+        self.writer.line(f"vector.store {value.name}, {self._at(row, column)}, {kind}")
+
+    def _pack_pieces(self, rows: ColumnRows) -> None:
+        """Packs flat columns: the pieces of rows in the block, in order, so that a piece overwrites the idle lanes at
+        the end of the piece before it.
+        """
+        writer, length, loop = self.writer, rows.last.size, self.nest.plain_loop
+        end = writer.binary("minui", writer.add(self.block.begin, self.block.size), self.columns.size)
+
+        def piece(row: str) -> None:
+            first = writer.mul(row, length)
+            begin = writer.binary("maxui", self.block.begin, first)
+            last = writer.binary("minui", end, writer.add(first, length))
+            middle = writer.add(begin, writer.floor_to(writer.binary("subi", last, begin), self.width))
+            indices = delinearize(writer, row, [r.size for r in rows.loops])
+            self.nest.indices |= {r.id: index for r, index in zip(rows.loops, indices, strict=True)}
+            loop(begin, middle, self.width, lambda at: self._pack_vectors(rows.last, first, at, None))
+            loop(middle, last, self.width, lambda at: self._pack_vectors(rows.last, first, at, last))
+
+        loop(writer.binary("divui", self.block.begin, length), writer.binary("ceildivui", end, length), 1, piece)
+
+    def _pack_vectors(self, loop: Loop, first: Index, at: str, end: Index | None) -> None:
+        """Packs a vector of each step of the depth, from the flat column `at` on, up to `end`."""
+        writer = self.writer
+        active = None if end is None else writer.binary("subi", end, at)
+        mask = None if active is None else first_lanes(writer, active, self.width)
+        lanes = self.nest.lanes(mask, active=active, loop=loop)
+        column = writer.binary("subi", at, self.block.begin)
+        self.nest.indices[loop.id] = writer.binary("subi", at, first)
+
+        def step() -> None:
+            self._store(self.contraction.load(self.contraction.right, lanes), self.contraction.depth_index(), column)
+
+        self.contraction.depth_loops(self.contraction.depth, step)
 
     def _pack_transposed(self) -> None:
         """Packs strided columns: loads vectors along the depth and transposes squares in registers."""
@@ -73,7 +113,7 @@ class Panel:
             for v in range(self.block.vectors):
                 columns = [self._load_along_depth(v * width + c, lanes) for c in range(width)]
                 for number, value in enumerate(transpose(self.writer, columns)):
-                    self._store(value, self.writer.add(row, number), v)
+                    self._store(value, self.writer.add(row, number), v * width)
 
         self.nest.plain_loop(0, loop.size, width, squares)
 

@@ -9,8 +9,9 @@ Input and output are linalg on tensors, before kernels are formed.
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -101,6 +102,16 @@ def _parallel_results(node: Node, sizes: Sequence[int]) -> int:
     return limits.enough_narrow_products if min(one_sided) <= limits.narrow else limits.enough_products
 
 
+def _has_flat_columns(one_sided: Sequence[int], sides: Sequence[set[int]], sizes: Mapping[int, int]) -> bool:
+    """Whether the last dimensions of a product's result, in this order in `sizes`, fill vectors as `flat_columns`."""
+    dims, limits = list(sizes), cpu_target().kernels
+    right = next(side for side in sides if dims[-1] in side)
+    columns = list(itertools.takewhile(lambda d: d in one_sided and d in right, reversed(dims)))
+    rows = math.prod(sizes[d] for d in one_sided if d not in right)
+    is_packed = sizes[dims[-1]] >= limits.contractions.min_flat_row and rows > limits.contractions.max_tile_rows
+    return is_packed and math.prod(sizes[d] for d in columns) >= limits.splits.min_lanes
+
+
 def _result_order(node: Node) -> list[int] | None:
     """The dimensions of a product's partial results, with the longest dimension of one operand last.
 
@@ -114,6 +125,8 @@ def _result_order(node: Node) -> list[int] | None:
     one_sided = [d for d in sizes if sum(d in side for side in sides) == 1]
     innermost, limits = output[-1], cpu_target().kernels.splits
     if not one_sided or innermost is None or sizes[innermost] >= limits.min_lanes:
+        return None
+    if _has_flat_columns(one_sided, sides, sizes):
         return None
     longest = max(one_sided, key=lambda d: sizes[d])
     depth = math.prod(loop_size([node], node.names[d]) or 0 for d in node.nonunit_reductions)

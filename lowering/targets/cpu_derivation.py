@@ -125,6 +125,9 @@ def _contractions(cpu: CpuTarget) -> ContractionParameters:
         max_epilogue_cost=64,
         fma_per_operation=8,
         dynamic_depth=BLOCK_DEPTH // 2,
+        # Pieces of a row are packed in loops, which take as long as a few elements.
+        min_flat_row=4,
+        flat_lanes=16,
     )
 
 

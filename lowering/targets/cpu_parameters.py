@@ -89,6 +89,8 @@ class ContractionParameters:
         fma_per_operation: multiply-adds of a register tile that take as long as an element operation of a loop nest,
             which loads its operands.
         dynamic_depth: assumed depth of a product of dynamic depth.
+        min_flat_row, flat_lanes: the columns of an image are one loop (`flat_columns`) where rows of the image have
+            at least so many elements, and where that saves at least one lane in so many.
     """
 
     max_tile_rows: int
@@ -104,6 +106,8 @@ class ContractionParameters:
     max_epilogue_cost: int
     fma_per_operation: int
     dynamic_depth: int
+    min_flat_row: int
+    flat_lanes: int
 
 
 @dataclass(frozen=True)

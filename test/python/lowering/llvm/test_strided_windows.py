@@ -24,6 +24,26 @@ def test_pooling_and_convolution(size, window, stride):
     np.testing.assert_allclose(np.asarray(convolved), expected, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize(("height", "width", "stride"), [(7, 7, 1), (3, 35, 2), (70, 5, 2)])
+def test_blocks_of_columns_end_within_rows(height, width, stride):
+    x = RNG.normal(size=(2, 8, (height - 1) * stride + 3, (width - 1) * stride + 3)).astype(np.float32)
+    w = RNG.normal(size=(40, 4, 3, 3)).astype(np.float32)
+    bias, residual = (RNG.normal(size=s).astype(np.float32) for s in (40, (2, 40, height, width)))
+    f = flow.compile(lambda x, w, b, y: flow.relu(flow.conv2d(x, w, b, stride=stride, groups=2) + y))
+    seen = sliding_window_view(x, (3, 3), (2, 3))[:, :, ::stride, ::stride].astype(np.float64)
+    seen = seen.reshape(2, 2, 4, height, width, 3, 3)
+    expected = np.einsum("ngihwyx,goiyx->ngohw", seen, w.reshape(2, 20, 4, 3, 3)).reshape(residual.shape)
+    expected = np.maximum(expected + bias[:, None, None] + residual, 0)
+    np.testing.assert_allclose(np.asarray(f(x, w, bias, residual)), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_rows_of_volumes_are_one_loop_of_columns():
+    x, w = RNG.normal(size=(1, 4, 5, 8, 9)), RNG.normal(size=(24, 4, 3, 3, 3))
+    seen = sliding_window_view(x, (3, 3, 3), (2, 3, 4))
+    expected = np.einsum("nidhwzyx,oizyx->nodhw", seen, w)
+    np.testing.assert_allclose(np.asarray(flow.compile(flow.conv3d)(x, w)), expected, rtol=1e-12, atol=1e-12)
+
+
 @pytest.mark.parametrize("size", [3, 4, 31, 33, 1025])
 def test_stride_two(size):
     x = RNG.normal(size=(3, size)).astype(np.float32)
