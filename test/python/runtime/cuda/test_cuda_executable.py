@@ -662,7 +662,8 @@ def test_arrays_are_taken_where_pytorch_is_built_without_cuda(cuda, monkeypatch)
     def refuse():
         raise RuntimeError("Tried to instantiate dummy base class _cuda_isCurrentStreamCapturing")
 
-    monkeypatch.setitem(sys.modules, "torch", pytorch(is_initialized=lambda: False, is_current_stream_capturing=refuse))
+    torch = pytorch(is_initialized=lambda: False, is_current_stream_capturing=refuse)
+    monkeypatch.setitem(sys.modules, "torch", torch)
     got = flow.compile(lambda x: x * 2.0, device="cuda")(ForeignDLPack(floats(4, 3)))
     np.testing.assert_array_equal(np.asarray(got), floats(4, 3) * 2.0)
 
