@@ -99,7 +99,7 @@ def graph_of(module: ir.Module, mesh: Mesh) -> Graph:
 
 def cheapest(graph: Graph, costs: Costs) -> float:
     """The least cost of all assignments."""
-    every = itertools.product(*(n.choices.signatures for n in graph.nodes))
+    every = itertools.product(*(n.candidates.signatures for n in graph.nodes))
     return min(costs.total(graph, dict(zip(graph.nodes, chosen, strict=True))) for chosen in every)
 
 
@@ -111,7 +111,7 @@ def search(context: ir.Context) -> dict[str, Any]:
     while len(measured["auto"]) < GRAPHS:
         module = read_module(small_program(rng), context)
         graph = graph_of(module, mesh)
-        if math.prod(len(n.choices.signatures) for n in graph.nodes) > MAX_ASSIGNMENTS:
+        if math.prod(len(n.candidates.signatures) for n in graph.nodes) > MAX_ASSIGNMENTS:
             continue
         best, greedy = cheapest(graph, costs), choose_greedily(graph, mesh)
         chosen = choose_cheapest(graph, costs, greedy, 60.0)

@@ -30,6 +30,9 @@ class Decompose(Pass):
         %e = "oneflow.exp"(%d)
         %s = "oneflow.reduce_sum"(%e) {axis = [1 : si32], keepdims = true}
         %y = "oneflow.broadcast_div"(%e, %s)
+
+    A decomposition need not compare the dynamic sizes that its operator compares: `oneflow-assert-sizes` writes these
+    checks, and comes before.
     """
 
     name: ClassVar[str] = "oneflow-decompose"

@@ -253,8 +253,10 @@ class CpuExecutable:
     def _error(self, status: int, failure: Any, updated: str) -> Exception:
         """The error of a failed run; `updated` names the arguments that it had updated."""
         if status == _NO_MEMORY:
-            need = f"expected memory for the program's buffers ({failure[1]} bytes), the system has less"
-            return MemoryError(need + updated)
+            return MemoryError(
+                f"expected memory for the program's buffers ({failure[1]} bytes), the system has less; compute fewer "
+                f"elements at once than results of {', '.join(map(str, self.outputs))} need{updated}"
+            )
         site, got, wanted = failure
         if status == _KERNEL_FAILED:
             failed = self._externals[site]

@@ -189,11 +189,25 @@ def _on_host(name: str, generator: Generator | None) -> np.random.Generator:
 def bernoulli(
     x: Any, p: float | None = None, *, generator: Generator | None = None, dtype: DType | None = None
 ) -> Tensor:
-    """1 with the probability that each element of `x` is (or with the probability p), else 0; floats, or `dtype`."""
+    """1 with the probability that each element of `x` is (or with the probability p), else 0; floats, or `dtype`.
+
+    Raises:
+        OneFlowError: a probability is not between 0 and 1. Those in a tensor are known in eager mode on the host.
+    """
     x = as_tensor(x)
     if p is not None and not 0 <= p <= 1:
         raise fail(f"expected a probability of 0 to 1 for bernoulli, got {p}")
+    if p is None and current_builder().eager:
+        _expect_probabilities(x)
     return dispatch("bernoulli", x, random_offset(generator), dtype=dtype or x.dtype, p=-1.0 if p is None else p)
+
+
+def _expect_probabilities(x: Any) -> None:
+    """Checks probabilities on the host; reading those of a device would wait for the device."""
+    values = x.storage
+    if isinstance(values, np.ndarray) and not ((values >= 0) & (values <= 1)).all():
+        wrong = values[~((values >= 0) & (values <= 1))].flat[0]
+        raise fail(f"expected probabilities of 0 to 1 for bernoulli, got {wrong} among those of {x.desc}")
 
 
 @with_inplace

@@ -40,8 +40,9 @@ def _uniform(x: Tensor, a: float = 0.0, b: float = 1.0, *, generator: Any) -> Te
 
 
 def _bernoulli(x: Tensor, p: Any = 0.5, *, generator: Any) -> Tensor:
-    chances = F.expand_as(p, x) if isinstance(p, Tensor) else F.full(x.sizes(), float(p))
-    return F.bernoulli(chances, generator=generator)
+    if isinstance(p, Tensor):
+        return F.bernoulli(F.expand_as(p, x), generator=generator)
+    return F.bernoulli(F.zeros(x.sizes()), float(p), generator=generator)
 
 
 def _exponential(x: Tensor, lambd: float = 1.0, *, generator: Any) -> Tensor:

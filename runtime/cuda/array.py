@@ -275,7 +275,8 @@ def from_other(value: Any) -> CudaArray:
 def _from_dlpack(value: Any) -> CudaArray:
     torch = sys.modules.get("torch")
     # A program does more than launch kernels: that would end the capture and leave PyTorch's generator inside it.
-    if torch is not None and torch.cuda.is_current_stream_capturing():
+    # A build of PyTorch without CUDA refuses the question for a capture.
+    if torch is not None and torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing():
         raise ValueError("expected no capture of a CUDA graph by PyTorch; a compiled function is graphs of its own, "
                          "call it outside of the capture")  # fmt: skip
     device = driver.device(int(value.__dlpack_device__()[1]))

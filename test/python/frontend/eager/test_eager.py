@@ -206,6 +206,22 @@ def test_set_grad_enabled_as_a_statement_and_a_decorator():
     assert flow.is_grad_enabled()
 
 
+@pytest.mark.parametrize("wrong", [2.0, -0.5, float("nan")])
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda p: flow.bernoulli(flow.tensor([0.5, p])),
+        lambda p: flow.bernoulli(flow.ones(2), p),
+        lambda p: flow.zeros(2).bernoulli_(p),
+        lambda p: flow.zeros(2).bernoulli_(flow.tensor(p)),
+        lambda p: flow.compile(lambda x: x.bernoulli_(p))(flow.zeros(2)),
+    ],
+)
+def test_probabilities_are_between_0_and_1(draw, wrong):
+    with pytest.raises(flow.OneFlowError, match=f"expected (a probability|probabilities) of 0 to 1.*got {wrong}"):
+        draw(wrong)
+
+
 def test_a_path_without_a_gradient_is_named():
     x = flow.tensor([0.5], requires_grad=True)
     y = (flow.bernoulli(x * 0.5) + x).sum()

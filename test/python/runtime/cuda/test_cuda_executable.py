@@ -653,9 +653,24 @@ def test_strided_arrays_are_copied(cuda, name, library):
     np.testing.assert_array_equal(np.asarray(got), view * 2.0)
 
 
+def pytorch(**functions):
+    """PyTorch with these functions of `torch.cuda`."""
+    return types.SimpleNamespace(cuda=types.SimpleNamespace(**functions))
+
+
+def test_arrays_are_taken_where_pytorch_is_built_without_cuda(cuda, monkeypatch):
+    def refuse():
+        raise RuntimeError("Tried to instantiate dummy base class _cuda_isCurrentStreamCapturing")
+
+    torch = pytorch(is_initialized=lambda: False, is_current_stream_capturing=refuse)
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    got = flow.compile(lambda x: x * 2.0, device="cuda")(ForeignDLPack(floats(4, 3)))
+    np.testing.assert_array_equal(np.asarray(got), floats(4, 3) * 2.0)
+
+
 def test_arrays_are_refused_while_pytorch_captures_a_graph(cuda, monkeypatch):
     """The error comes before any driver call, so that the capture can end regularly."""
-    torch = types.SimpleNamespace(cuda=types.SimpleNamespace(is_current_stream_capturing=lambda: True))
+    torch = pytorch(is_initialized=lambda: True, is_current_stream_capturing=lambda: True)
     function, given = flow.compile(lambda x: x * 2.0, device="cuda"), ForeignDLPack(floats(4, 3))
     np.testing.assert_array_equal(np.asarray(function(given)), floats(4, 3) * 2.0)
     monkeypatch.setitem(sys.modules, "torch", torch)
