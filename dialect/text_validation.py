@@ -1,9 +1,9 @@
 """Refuses text that would end the process inside MLIR's parser, before the text is parsed.
 
-Four kinds of text are refused: strings whose escapes are no UTF-8, which MLIR's bindings cannot convert to Python
+Five kinds of text are refused: strings whose escapes are no UTF-8, which MLIR's bindings cannot convert to Python
 strings; nesting that leaves no stack for the parser; iterator types that are no strings, which the parser reads as
-strings; and sizes for which the parser allocates memory. A program with such sizes is parsed in a separate process
-first.
+strings; arrays of element types for which MLIR's bindings have no class; and sizes for which the parser allocates
+memory. A program with such sizes is parsed in a separate process first.
 """
 
 from __future__ import annotations
@@ -27,6 +27,9 @@ _ESCAPE = re.compile(rb"\\([0-9A-Fa-f]{2})")
 _TOKEN = re.compile(rf"{STRING}|//[^\n]*|->|>=|[(\[{{<]|[)\]}}>]")
 _ITERATORS = re.compile(r"\biterator_types\s*=\s*(\[[^\]]*\]?|#[\w.$-]+)")
 _STRINGS = re.compile(rf"\[\s*(?:{STRING}\s*(?:,\s*{STRING}\s*)*)?\]")
+_ARRAY = re.compile(rf"{STRING}|//[^\n]*|(?<![\w.])array\s*<\s*([A-Za-z]\w*)\s*[:>]")
+#: The element types of arrays that MLIR's bindings read.
+_ARRAY_ELEMENTS = ("i1", "i8", "i16", "i32", "i64", "f32", "f64")
 _WITH_ITERATORS = ("linalg.generic", "vector.contract")
 _SHAPE = re.compile(r"\[?\d+\]?(?:\s*x\s*\[?\d+\]?)*(?=\s*x)")
 _TRIAL = """
@@ -54,7 +57,7 @@ class InvalidText:
 
 def find_invalid_text(text: str) -> InvalidText | None:
     """Why MLIR's parser must not see a text; None if it may."""
-    reason = _bad_string(text) or _too_deep(text) or _bad_iterators(text) or _too_large(text)
+    reason = _bad_string(text) or _too_deep(text) or _bad_iterators(text) or _bad_array(text) or _too_large(text)
     if reason is None:
         return None
     return invalid_text_at(text, *reason)
@@ -94,6 +97,13 @@ def _bad_iterators(text: str) -> tuple[str, int] | None:
     for match in _ITERATORS.finditer(text):
         if not _STRINGS.fullmatch(match[1]) and not _is_generic_form(text, match.start()):
             return f'expected iterator_types that list strings, such as ["parallel"], got {match[1]}', match.start()
+    return None
+
+
+def _bad_array(text: str) -> tuple[str, int] | None:
+    for match in _ARRAY.finditer(text):
+        if match[1] is not None and match[1] not in _ARRAY_ELEMENTS:
+            return f"expected an array of {', '.join(_ARRAY_ELEMENTS)}, got array<{match[1]}>", match.start()
     return None
 
 

@@ -112,12 +112,16 @@ class LawBuilder(IRBuilder):
         return op
 
     def producer(self, value: Value, name: str) -> Call | None:
-        """The call of operator `name` that defines `value`, if there is such a call of the same placement."""
+        """The call of operator `name` that defines `value`, if there is such a call of the same placement whose
+        tensors have known ranks.
+        """
         op = self.owner(value.handle)
         if op is None or op.name != dialect.PREFIX + name:
             return None
-        same = _placement(op.attributes) == _placement(self._inherited)
-        return self.call_of(op) if same else None
+        if _placement(op.attributes) != _placement(self._inherited):
+            return None
+        call = self.call_of(op)
+        return call if _has_ranks(call) else None
 
     def constant(self, value: Value) -> np.ndarray | None:
         """The array that `value` always is, or None."""
@@ -174,7 +178,7 @@ class _Rewriter:
             return
         self.ops.begin(op)
         call = self.ops.call_of(op)
-        if any(v.desc.shape is None for v in (*call.operands, *call.results)):
+        if not _has_ranks(call):
             return
         values = self._fold(call) if foldable else None
         for law in laws:
@@ -248,6 +252,10 @@ class _Rewriter:
 
     def _revisit(self, ops: Iterable[ir.Operation]) -> None:
         self.worklist.update((op.results[0], op) for op in ops if _is_ours(op))
+
+
+def _has_ranks(call: Call) -> bool:
+    return all(v.desc.shape is not None for v in (*call.operands, *call.results))
 
 
 def _is_ours(op: ir.Operation) -> bool:

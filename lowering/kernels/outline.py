@@ -6,6 +6,7 @@ A scalar leaves a kernel in a tensor of rank 0.
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -34,6 +35,10 @@ class Outliner:
     names: dict[Hashable, str] = field(default_factory=dict)
     count: dict[str, int] = field(default_factory=dict)
     hasher: StructuralHasher = field(default_factory=StructuralHasher)
+
+    def __post_init__(self) -> None:
+        symbols = (o.operation.attributes.get("sym_name") for o in self.module.body.operations)
+        self.taken = {ir.StringAttr(symbol).value for symbol in symbols if symbol is not None}
 
     def outline(self, entry: func.FuncOp, ops: Sequence[ir.Operation], kind: str, before: ir.Operation) -> None:
         """Replaces `ops` by a call of a kernel before the operation `before`."""
@@ -64,7 +69,7 @@ class Outliner:
 
     def _make_or_reuse(self, entry: func.FuncOp, builder: _KernelBuilder, kind: str, prefix: str) -> str:
         """Makes the function, or finds one of equal text: groups of different structure can have equal functions."""
-        number = self.count.get(prefix, 0)
+        number = next(n for n in itertools.count(self.count.get(prefix, 0)) if f"{prefix}{n}" not in self.taken)
         name = f"{prefix}{number}"
         with ir.InsertionPoint(entry.operation):
             function = builder.function(name, kind)

@@ -105,7 +105,9 @@ def _parallel_results(node: Node, sizes: Sequence[int]) -> int:
 def _has_flat_columns(one_sided: Sequence[int], sides: Sequence[set[int]], sizes: Mapping[int, int]) -> bool:
     """Whether the last dimensions of a product's result, in this order in `sizes`, fill vectors as `flat_columns`."""
     dims, limits = list(sizes), cpu_target().kernels
-    right = next(side for side in sides if dims[-1] in side)
+    right = next((side for side in sides if dims[-1] in side), None)
+    if right is None:
+        return False
     columns = list(itertools.takewhile(lambda d: d in one_sided and d in right, reversed(dims)))
     rows = math.prod(sizes[d] for d in one_sided if d not in right)
     is_packed = sizes[dims[-1]] >= limits.contractions.min_flat_row and rows > limits.contractions.max_tile_rows

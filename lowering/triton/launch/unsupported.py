@@ -37,10 +37,7 @@ class HostKernel:
 
 def split_kernels(module: ir.Module, entry: func.FuncOp, kernels: Mapping[str, ir.Operation]) -> None:
     """Replaces calls of `kernels` in an entry by calls of new kernels of one operation each."""
-    prefix = f"{entry.sym_name.value}_kernel_"
-    names = [o.operation.attributes["sym_name"].value for o in module.body.operations]
-    used = [int(n.removeprefix(prefix)) for n in names if n.removeprefix(prefix).isdigit()]
-    outliner = Outliner(module, count={prefix: max(used, default=-1) + 1})
+    outliner = Outliner(module)
     for call in list(_calls(entry, kernels)):
         _split_call(call, kernels[callee_of(call)], entry, outliner)
 

@@ -31,6 +31,7 @@ func.func @f(%a: tensor<4xf32>) -> tensor<4xf32> {
   }) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
   return %p : tensor<4xf32>
 }"""
+FUNCTION = "func.func private @f() attributes {a ="
 PARALLEL = "#linalg.iterator_type<parallel>"
 
 
@@ -60,6 +61,8 @@ def nested(before: str, after: str, depth: int) -> str:
         ),
         (GENERIC.format("[1 : i32]"), "got [1 : i32]"),
         (GENERIC.format(f"[{PARALLEL}]"), f"got [{PARALLEL}]"),
+        (f"{FUNCTION} array<si32: 3>}}", "-:1:40: error: expected an array of i1, i8, i16, i32, i64, f32, f64, got"),
+        (f"{FUNCTION} array<bf16>}}", "got array<bf16>"),
         ("#types = [f32]\n" + GENERIC.format("#types"), "got #types"),
     ],
 )
@@ -79,6 +82,8 @@ def test_invalid_text_is_refused(text: str, message: str) -> None:
         f"#s = affine_set<(d0) : ({', '.join(['d0 >= 0'] * 600)})>\n"
         + "".join(f"// {'(' * n}\n" for n in range(600)),
         f"func.func private @f(tensor<{MANY}xf32>) -> !llvm.array<{MANY} x i8>",
+        f'// array<si32: 3>\n{FUNCTION} array<i1: true>, b = array<f64>, c = "array<ui8: 1>"}}',
+        f"{FUNCTION} !llvm.struct<(array<4 x bf16>)>}}",
         GENERIC.format('[ "parallel" ]'),
         GENERIC_FORM,
     ],

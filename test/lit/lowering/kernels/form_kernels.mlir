@@ -122,3 +122,25 @@ func.func @twice(%x: tensor<4x4xf32>, %y: tensor<4x4xf32>) -> (tensor<4x4xf32>, 
   %c = tensor.collapse_shape %b [[0, 1]] : tensor<4x4xf32> into tensor<16xf32>
   return %a, %c : tensor<4x4xf32>, tensor<16xf32>
 }
+
+// -----
+
+// A kernel gets a name that no function of the program has.
+// CHECK-LABEL: func.func private @negated_kernel_1(
+// CHECK-SAME: attributes {oneflow.kernel = "pointwise"}
+// CHECK-LABEL: func.func @negated(
+// CHECK: call @negated_kernel_1(%arg0
+// CHECK-LABEL: func.func @negated_kernel_0(
+#id = affine_map<(d0) -> (d0)>
+func.func @negated(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %e = tensor.empty() : tensor<4xf32>
+  %0 = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]} ins(%x : tensor<4xf32>) outs(%e : tensor<4xf32>) {
+  ^bb0(%a: f32, %b: f32):
+    %n = arith.negf %a : f32
+    linalg.yield %n : f32
+  } -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+func.func @negated_kernel_0(%x: tensor<4xf32>) -> tensor<4xf32> {
+  return %x : tensor<4xf32>
+}

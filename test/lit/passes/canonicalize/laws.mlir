@@ -72,3 +72,13 @@ func.func @inherits(%x: tensor<2x3x4xf32>) -> tensor<4x2x3xf32> {
   %1 = "oneflow.transpose"(%0) {perm = array<i32: 1, 2, 0>, device_tag = "cpu", device_name = ["@0:0"]} : (tensor<3x4x2xf32>) -> tensor<4x2x3xf32>
   return %1 : tensor<4x2x3xf32>
 }
+
+// A law reads no operation that has a tensor of unknown rank.
+// CHECK-LABEL: func.func @unknown_rank
+// CHECK: "oneflow.nll_grad"
+// CHECK-NEXT: "oneflow.log_softmax_grad"
+func.func @unknown_rank(%prob: tensor<4x8xf32>, %t: tensor<*xi64>, %d: tensor<4xf32>) -> tensor<4x8xf32> {
+  %0 = "oneflow.nll_grad"(%d, %prob, %t) {ignore_index = -100 : i64} : (tensor<4xf32>, tensor<4x8xf32>, tensor<*xi64>) -> tensor<4x8xf32>
+  %1 = "oneflow.log_softmax_grad"(%prob, %0) : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  return %1 : tensor<4x8xf32>
+}
