@@ -82,7 +82,7 @@ def _part_count(node: Node, loop: int) -> int:
     limits = cpu_target().kernels.splits
     if not results or not depth or results >= _parallel_results(node, sizes):
         return 1
-    if product and depth < 4 * limits.min_product_depth:
+    if product and depth < limits.min_split_depth:
         return 1
     most_deep = depth // limits.min_product_depth if product else depth
     most = min(limits.max_parts, results * depth // limits.min_part_operations, most_deep)

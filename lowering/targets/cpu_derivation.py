@@ -137,6 +137,7 @@ def _splits(cpu: CpuTarget) -> SplitParameters:
         max_parts=MAX_PARTS,
         min_part_operations=PART_CYCLES * _rate(cpu),
         min_product_depth=BLOCK_DEPTH,
+        min_split_depth=4 * BLOCK_DEPTH,
         enough_columns=columns,
         enough_products=MAX_PARTS * STEP_ROWS * STEP_VECTORS * _lanes(cpu),
         enough_narrow_products=columns,

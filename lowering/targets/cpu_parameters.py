@@ -117,7 +117,7 @@ class SplitParameters:
     Attributes:
         max_parts: most parts.
         min_part_operations: fewest element operations of a part.
-        min_product_depth: fewest steps of a product's depth in one part.
+        min_product_depth, min_split_depth: fewest steps of a product's depth in one part; least depth that is split.
         enough_columns, enough_products: results with which a column reduction and a product have enough parallel
             steps unsplit.
         enough_narrow_products: the same for a product with at most `narrow` rows or columns, whose tiles are long and
@@ -130,6 +130,7 @@ class SplitParameters:
     max_parts: int
     min_part_operations: int
     min_product_depth: int
+    min_split_depth: int
     enough_columns: int
     enough_products: int
     enough_narrow_products: int

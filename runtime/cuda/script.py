@@ -30,6 +30,8 @@ from oneflow.runtime.failures import position_error, size_error
 
 #: The number of low bits of a symbolic address that are the offset in its region.
 OFFSET_BITS = 56
+#: The alignment in bytes of a region, that of the driver's allocations.
+REGION_ALIGNMENT = 256
 OFFSET_MASK = (1 << OFFSET_BITS) - 1
 #: A region that every external kernel writes: collectives have to run in the same order on all ranks.
 EXTERNAL_ORDER = -1
@@ -290,7 +292,7 @@ class Recorder:
 
     def script(self) -> Script:
         """The recorded script; temporaries are placed in the workspace after the buffers that the plan has placed."""
-        fixed = -(-self.program.workspace // 256) * 256
+        fixed = -(-self.program.workspace // REGION_ALIGNMENT) * REGION_ALIGNMENT
         size = fixed + assign_offsets(self.buffers)
         base = self.region_address("workspace") + fixed
         relocated = {self.region_address("temporary", b.number): base + (b.offset or 0) for b in self.buffers}

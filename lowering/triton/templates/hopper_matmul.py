@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from oneflow.lowering.kernels.nodes import Node, Use
-from oneflow.lowering.targets.instructions import VECTOR_BYTES, WARP, WGMMA
+from oneflow.lowering.targets.instructions import TMA, VECTOR_BYTES, WARP, WGMMA
 from oneflow.lowering.targets.selection import gpu_target
 from oneflow.lowering.triton.codegen.descriptors import Descriptor
 from oneflow.lowering.triton.codegen.emission import origins, tile_count, write_tile_rasterization
@@ -458,9 +458,9 @@ def transposition(descriptor: Descriptor, sides: Sequence[str]) -> str:
 
 
 def _layout(descriptor: Descriptor) -> str:
-    """The layout of a block in shared memory: swizzled rows of 128 bytes, or of a shorter row's bytes."""
+    """The layout of a block in shared memory: swizzled rows, of the bytes of a row where these are few."""
     width = bytes_of(descriptor.tensor.element)
-    swizzle = min(descriptor.dimensions[-1].axis.block * width, 128)
+    swizzle = min(descriptor.dimensions[-1].axis.block * width, TMA.swizzle_bytes)
     return f"NVMMASharedLayout({swizzle}, {8 * width}, 2)"
 
 

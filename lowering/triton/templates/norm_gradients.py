@@ -81,11 +81,12 @@ class LaunchConfig:
     @staticmethod
     def of(count: int, length: int) -> LaunchConfig:
         """The configuration for `count` rows of `length` elements; persistent programs fill the warps of an SM."""
-        block, limits = power_of_two(length), gpu_target().kernels.norm_gradients
+        block, gpu = power_of_two(length), gpu_target()
+        limits = gpu.kernels.norm_gradients
         per_warp = WARP * limits.elements_per_thread
-        warps = max(min(block // limits.elements_per_warp, 4), block // per_warp, 1)
+        warps = max(min(block // limits.elements_per_warp, gpu.sm_schedulers), block // per_warp, 1)
         rows = max(per_warp * warps // block, 1)
-        return LaunchConfig(min(gpu_target().sms * limits.warps_per_sm // warps, -(-count // rows)), rows, warps)
+        return LaunchConfig(min(gpu.sms * limits.warps_per_sm // warps, -(-count // rows)), rows, warps)
 
 
 def _stages(norm: Norm, length: int, config: LaunchConfig, x: Tensor) -> int:

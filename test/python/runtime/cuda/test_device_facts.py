@@ -1,9 +1,13 @@
 """The target of a device has the facts that the driver reports; the table by architecture has the others."""
 
-from dataclasses import replace
+import importlib.util
+import re
+from dataclasses import fields, replace
+from pathlib import Path
 
 import pytest
 
+from oneflow.lowering.targets.card import CardFacts
 from oneflow.lowering.targets.selection import gpu_target_named, gpu_target_on, using_gpu
 from oneflow.runtime.cuda import driver
 from oneflow.testing.host_cuda import host_cuda
@@ -39,6 +43,16 @@ def target_of(attributes):
 @pytest.fixture(scope="module")
 def targets():
     return {name: target_of(attributes) for name, attributes in CARDS.items()}
+
+
+def test_facts_are_attributes_of_the_driver():
+    """Triton has the header of the driver."""
+    triton = importlib.util.find_spec("triton")
+    assert triton is not None and triton.origin is not None
+    header = Path(triton.origin).parent / "backends/nvidia/include/cuda.h"
+    known = set(re.findall(r"\bCU_DEVICE_ATTRIBUTE_(\w+) *= *\d+", header.read_text(encoding="utf-8")))
+    assert known.issuperset(driver.FACTS.values())
+    assert list(driver.FACTS) == [f.name for f in fields(CardFacts)]
 
 
 @pytest.mark.parametrize(("name", "arch"), [("H200", "sm_90"), ("A100", "sm_80")])
