@@ -53,8 +53,8 @@ class FormKernels(Pass):
     reductions are fused only where every SM has columns, and numbers that follow from full reductions are in the
     kernel of these reductions.
 
-    %0 = linalg.generic ..        ->   func.func private @main_kernel_0(%x, %out) {oneflow.kernel = "pointwise"}
-    return %0                          %e = tensor.empty() ; %0 = call @main_kernel_0(%x, %e)
+        %0 = linalg.generic ..        ->   func.func private @main_kernel_0(%x, %out) {oneflow.kernel = "pointwise"}
+        return %0                          %e = tensor.empty() ; %0 = call @main_kernel_0(%x, %e)
     """
 
     name: ClassVar[str] = "oneflow-form-kernels"

@@ -23,7 +23,7 @@ from oneflow.passes.registry import register_pass
 @register_pass
 @dataclass(frozen=True)
 class AssertSizes(Pass):
-    """Writes the run-time checks of the sizes that an operator compares and its decomposition need not compare.
+    """Writes run-time checks of sizes that an operator compares and that its decomposition may not compare.
 
         %0 = "oneflow.assign"(%ref, %value) : (tensor<?xf32>, tensor<?xf32>) -> tensor<?xf32>
 
@@ -34,7 +34,7 @@ class AssertSizes(Pass):
         func.call @oneflow_rt_check_size(..)
         %0 = "oneflow.assign"(%ref, %value) : (tensor<?xf32>, tensor<?xf32>) -> tensor<?xf32>
 
-    The operators of a decomposition that are decomposed in turn have their checks before the whole operator.
+    Checks of composite operators within a decomposition come before the whole operator.
     """
 
     name: ClassVar[str] = "oneflow-assert-sizes"
