@@ -121,11 +121,16 @@ def python_names() -> Iterable[str]:
             yield from ["", f"- {reason} {', '.join(f'`{n}`' for n in dict.fromkeys(refused))}"]
 
 
+def spaced(text: str) -> str:
+    """Returns a text with an empty line around each block of indented code, without which Markdown sees no code."""
+    return re.sub(r"(?m)^(?: {4}.*(?=\n\S)|\S.*(?=\n {4}))$", lambda line: f"{line[0]}\n", text)
+
+
 def passes() -> str:
     """Returns the text of passes.md: every pass with its options, and the pipelines."""
     lines = ["# Passes", "", "Generated from the pass registry by `docs/generate.py`.", ""]
     for name, cls in sorted(PASSES.items()):
-        lines += [f"## {name}", "", inspect.cleandoc(cls.__doc__ or ""), ""]
+        lines += [f"## {name}", "", spaced(inspect.cleandoc(cls.__doc__ or "")), ""]
         options = list(dataclasses.fields(cls))
         lines += [f"- `{f.name.replace('_', '-')}`: {f.type}, default `{f.default!r}`" for f in options]
         lines += [""] if options else []

@@ -41,11 +41,11 @@ class Autodiff(Pass):
         }
     adds @loss_grad(%x: tensor<3xf32>) -> tensor<3xf32>, which computes 2 * %x.
 
-    `func` may be left out where the module has one function. `wrt` are the numbers of the arguments to
-    differentiate by, all floats by default; there is one result for each, of the argument's type. With
-    `value-and-grad` the results of `@<func>` come first. A single float result of one element is differentiated
-    as it is. Several float results, complex numbers, or more elements, or `cotangents`: a cotangent of each such
-    result follows the arguments. Calls are inlined first. The added function can be differentiated again.
+    `func` may be left out where the module has one function. `wrt` are the numbers of the arguments to differentiate
+    by, all floats by default; there is one result for each, of the argument's type. With `value-and-grad` the results
+    of `@<func>` come first. A single float result of one element needs no cotangent. With several float results,
+    complex results, results of more elements, or the option `cotangents`, the added function takes a cotangent for
+    each such result after the arguments. Calls are inlined first. The added function can be differentiated again.
     """
 
     name: ClassVar[str] = "oneflow-autodiff"

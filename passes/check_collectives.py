@@ -20,15 +20,15 @@ from oneflow.passes.to_physical import physical
 class CheckCollectives(Pass):
     """Checks that all ranks issue the same collectives in the same order; changes nothing.
 
-    The module is a program with layouts and boxing, of which the programs of all ranks are written, or holds these
-    programs as nested modules:
+    The module is a program with layouts and boxing, from which the pass writes the programs of all ranks, or a module
+    with these programs as nested modules:
 
         module attributes {oneflow.mesh = array<i64: 2>} {
           module attributes {oneflow.rank = 0 : i64} { func.func @main(..) .. }
           module attributes {oneflow.rank = 1 : i64} { func.func @main(..) .. }
         }
 
-    Members of one group have to agree in all attributes of a collective but the rank's index, and in element types.
+    The members of a group must agree on element types and on all attributes of a collective, except the rank's index.
     """
 
     name: ClassVar[str] = "oneflow-check-collectives"

@@ -34,8 +34,8 @@ class InferTypes(Pass):
     becomes
         %0 = "oneflow.relu"(%x) : (tensor<2x3xf32>) -> tensor<2x3xf32>
 
-    The arguments of a private function are refined when all its calls agree. Others may call a public one too: its
-    arguments stay, but with `keep-public=false`, for programs that are whole.
+    The arguments of a private function are refined when all its calls agree. A public function may have callers in
+    other modules, so its arguments are refined only with `keep-public=false`, for whole programs.
     """
 
     name: ClassVar[str] = "oneflow-infer-types"

@@ -28,7 +28,7 @@ from oneflow.passes.structure import Function, Structure
 @register_pass
 @dataclass(frozen=True)
 class InsertBoxing(Pass):
-    """Casts every operand to the layout that its operator wants, one collective or local operation per cast.
+    """Casts every operand to the layout that its operator requires, one collective or local operation per cast.
 
         %0 = "oneflow.matmul"(%x, %w) {.., oneflow.out_nd_sbp = [[#sbp.partial_sum]]}
         %1 = "oneflow.relu"(%0) {oneflow.in_nd_sbp = [[#sbp.broadcast]], ..}

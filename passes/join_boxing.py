@@ -28,7 +28,7 @@ EARLY = ("all_reduce", "all_max", "reduce_scatter")
 @register_pass
 @dataclass(frozen=True)
 class JoinBoxing(Pass):
-    """Puts casts that are the same collective side by side, to be one of several tensors on every rank.
+    """Moves casts of the same collective next to each other, so that they become one collective of several tensors.
 
         %1 = "oneflow.hierarchical_parallel_cast"(%dv) {nd_sbp = [#sbp.broadcast], ..}
         %2 = "oneflow.sgd_update"(%v, %1, %rate) {..}
@@ -41,9 +41,9 @@ class JoinBoxing(Pass):
         %4 = "oneflow.sgd_update"(%w, %3, %rate) {..}
 
     Reductions move to where the last of their operands is computed, so that the reductions overlap with later work. A
-    bucket is one collective of several tensors of at most `bytes` on a rank together (by default as many as the
-    interconnect has), or of one larger tensor: the first of many gradients are reduced while the last are computed.
-    Logical shapes decide, so that all ranks join the same casts.
+    bucket is one collective of several tensors, of at most `bytes` together on a rank (by default the number of the
+    interconnect), or of one larger tensor: the first of many gradients are reduced while the last are computed. Sizes
+    are those of logical shapes, so that all ranks join the same casts.
     """
 
     name: ClassVar[str] = "oneflow-join-boxing"

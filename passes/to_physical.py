@@ -45,11 +45,11 @@ class ToPhysical(Pass):
         %0 = "oneflow.matmul"(%x, %w) : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
         %1 = "oneflow.ccl_all_gather"(%0) {axis = 0, sizes = array<i64: 4, 4>, mesh_axes = array<i32: 0>, ..}
 
-    Casts with one number `oneflow.joined` become one collective of several tensors.
-    A rank has the operators of its placements alone; a tensor that moves from one placement to another is a
-    `ccl_send_recv` between the ranks of both, and a tensor of other ranks is an empty tensor.
-    Arguments and results keep `oneflow.nd_sbp` and get `oneflow.logical_shape`. `check` writes the programs of all
-    ranks and makes sure that they issue the same collectives in the same order.
+    Casts with one number `oneflow.joined` become one collective of several tensors. A rank has only the operators of
+    its placements. A tensor that moves from one placement to another is a `ccl_send_recv` between the ranks of both.
+    A tensor of other ranks is an empty tensor. Arguments and results keep `oneflow.nd_sbp` and get
+    `oneflow.logical_shape`. `check` writes the programs of all ranks and makes sure that they issue the same
+    collectives in the same order.
     """
 
     name: ClassVar[str] = "oneflow-to-physical"

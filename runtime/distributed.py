@@ -284,7 +284,7 @@ class DistributedExecutable:
             RunError: a check of the data failed on a rank, or a collective did.
         """
         placed = [
-            x if type(x) is GlobalArray and x.placement is on and x.layout.nd is nd else self.place(number, x)
+            x if type(x) is GlobalArray and x.placement is on and x.layout.nd is nd else self.laid_out(number, x)
             for number, (x, (on, nd)) in enumerate(zip(arrays, self._fitting, strict=True))
         ]
         arguments = {
@@ -296,7 +296,7 @@ class DistributedExecutable:
         updated = self._updated_arguments(arguments, results)
         return [self._result(i, results) if n is None else placed[n] for i, n in enumerate(updated)]
 
-    def place(self, number: int, array: Any) -> GlobalArray:
+    def laid_out(self, number: int, array: Any) -> GlobalArray:
         """An array as argument `number`, with the placement and layout that the program needs.
 
         Shards of an argument that is updated in place are copies, since ranks of this process may have the same

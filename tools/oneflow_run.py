@@ -231,7 +231,7 @@ def _run_ranks(
     for name in arguments.print_ir_after if is_first else ():
         print(f"// -----// IR at stage {name} //----- //\n{_guarded(functools.partial(program.ir, name))}")
     arrays = arrays or _match(arguments, entry, constants)
-    placed = [program.place(i, a) for i, a in enumerate(arrays)]
+    placed = [program.laid_out(i, a) for i, a in enumerate(arrays)]
     results = _guarded(lambda: program.run(placed))
     if arguments.time is not None:
         _report_times(compiled, lambda: program.run(placed), arguments.time, is_first)

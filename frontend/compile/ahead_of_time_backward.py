@@ -112,7 +112,7 @@ class RecordedCall:
         self.random_state = (seeds.start, seeds.computed - len(seeds.upcoming)) if traced.reads_numbers else None
         tensors, wanted, updated = traced.activity.tensors, traced.activity.needs_grad, traced.activity.updated
         self.snapshots = [] if reason else list(map(_snapshot, tensors, wanted, updated))
-        self.operands = [_kept(_variable_of(leaves[i])) for i in positions]
+        self.operands = [_with_version_counter(_variable_of(leaves[i])) for i in positions]
         self.operands += itertools.compress(self.snapshots, wanted)
 
     def record_results(self, tensors: Sequence[Any], pullback: Callable[[], Callable[..., Any]]) -> None:
@@ -189,7 +189,7 @@ def _snapshot(tensor: Any, wanted: bool, updated: bool) -> Variable:
     if updated:
         return variable_of(input_array(tensor).copy(), tensor.desc)
     current = _variable_of(tensor)
-    return _kept(current if wanted or current.node is None else current.alias())
+    return _with_version_counter(current if wanted or current.node is None else current.alias())
 
 
 def _variable_of(tensor: EagerTensor) -> Variable:
@@ -199,7 +199,7 @@ def _variable_of(tensor: EagerTensor) -> Variable:
     return current if tensor.view_meta is None and is_fresh else tensor.variable
 
 
-def _kept(variable: Variable) -> Variable:
+def _with_version_counter(variable: Variable) -> Variable:
     """The variable, whose memory counts updates from this call on."""
     if variable.memory is None:
         variable.memory = Memory()

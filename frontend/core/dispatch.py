@@ -1,4 +1,4 @@
-"""Dispatch: the one way from the functional API to operators.
+"""Dispatch: the path from the functional API to operators.
 
 `dispatch("matmul", a, b, transpose_b=True)` calls the operator with the builder in force: the builder of the running
 trace, or the builder of eager mode (`eager/builder.py`, which has the cached kernels).

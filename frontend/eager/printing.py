@@ -71,7 +71,7 @@ def to_text(array: np.ndarray | None, suffixes: Sequence[str], prefix: str = "te
         return _with_suffixes(f"{prefix}[]", [*sizes, *suffixes], len(prefix))
     wide = array.astype(np.float64) if array.dtype.kind not in "biuc" else array
     summarize = array.size > _options[0].threshold
-    numbers = _Numbers(np.concatenate([np.ravel(p) for p in _shown(wide)]) if summarize else wide.ravel())
+    numbers = _Numbers(np.concatenate([np.ravel(p) for p in _summarized(wide)]) if summarize else wide.ravel())
     return _with_suffixes(prefix + _elements(wide, len(prefix), summarize, numbers), suffixes, len(prefix))
 
 
@@ -114,14 +114,14 @@ def _ends(size: int) -> tuple[range, range]:
     return (range(edge), range(size - edge, size)) if size > 2 * edge else (range(size), range(0))
 
 
-def _shown(array: np.ndarray) -> Iterator[np.ndarray]:
+def _summarized(array: np.ndarray) -> Iterator[np.ndarray]:
     """The parts of an array that a summary shows."""
     if not array.ndim:
         yield array
         return
     first, last = _ends(len(array))
     for i in (*first, *last):
-        yield from _shown(array[i])
+        yield from _summarized(array[i])
 
 
 def _elements(array: np.ndarray, indent: int, summarize: bool, numbers: _Numbers) -> str:

@@ -333,7 +333,7 @@ def _strided(attrs: Mapping[str, Any], shape: tuple[int, ...]) -> ViewFunction:
     return view_fn
 
 
-def _part(name: str) -> Callable[[Mapping[str, Any], tuple[int, ...]], ViewFunction]:
+def _complex_part(name: str) -> Callable[[Mapping[str, Any], tuple[int, ...]], ViewFunction]:
     """The real or the imaginary parts."""
     return lambda attrs, shape: lambda a: getattr(a, name)
 
@@ -355,7 +355,7 @@ VIEW_FUNCTIONS: dict[str, Callable[[Mapping[str, Any], tuple[int, ...]], ViewFun
     "reshape": _reshaped, "reshape_like": _reshaped, "squeeze": _reshaped, "expand_dims": _reshaped,
     "expand": _expanded, "broadcast_like": _expanded, "transpose": _transposed, "slice": _sliced,
     "narrow": _narrowed, "diagonal": _diagonal, "unfold_tensor": _windows,
-    "as_strided": _strided, "real": _part("real"), "imag": _part("imag"), "view_as_real": _paired,
+    "as_strided": _strided, "real": _complex_part("real"), "imag": _complex_part("imag"), "view_as_real": _paired,
     "view_as_complex": _complex,
 }  # fmt: skip
 

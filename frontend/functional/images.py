@@ -192,13 +192,13 @@ def _adaptive(spatial: int) -> Callable[..., Tensor]:
         images, drop_batch = as_batch(as_tensor(x), spatial)
         inside = images.shape[2:] if data_format == "channels_first" else images.shape[1:-1]
         name = f"adaptive_avg_pool{spatial}d"
-        return drop_batch(dispatch(name, images, output_size=_parts(output_size, inside), data_format=data_format))
+        return drop_batch(dispatch(name, images, output_size=_windows(output_size, inside), data_format=data_format))
 
     doc = "The means of windows that cut each spatial dimension into `output_size` parts of nearly one size."
     return describe(function, f"adaptive_avg_pool{spatial}d", f"{doc} {_KEPT}")
 
 
-def _parts(output_size: Kept, inside: Sequence[int | None]) -> list[int]:
+def _windows(output_size: Kept, inside: Sequence[int | None]) -> list[int]:
     """The number of parts of each dimension.
 
     Raises:
@@ -215,7 +215,7 @@ def _parts(output_size: Kept, inside: Sequence[int | None]) -> list[int]:
 def _adaptive_max(spatial: int) -> Callable[..., Any]:
     def function(x: Any, output_size: Kept, return_indices: bool = False) -> Any:
         images, drop_batch = as_batch(as_tensor(x), spatial)
-        parts = _parts(output_size, images.shape[2:])
+        parts = _windows(output_size, images.shape[2:])
         name = f"adaptive_max_pool{spatial}d"
         results = dispatch_all(name, images, output_size=parts, data_format="channels_first")
         largest, index = map(drop_batch, results)

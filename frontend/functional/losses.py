@@ -34,7 +34,7 @@ def reduced(loss: Tensor, reduction: str) -> Tensor:
     return reducers[reduction](loss)
 
 
-def _alike(input: Any, *others: Any) -> list[Any]:
+def _common_operands(input: Any, *others: Any) -> list[Any]:
     """Tensors of one element type, the others in the shape of the first; None stays."""
     tensors = [v for v in others if v is not None]
     x, *rest = as_common(input, *tensors)
@@ -138,7 +138,7 @@ def l1_loss(input: Any, target: Any, reduction: str = "mean") -> Tensor:
 @accumulated
 def smooth_l1_loss(input: Any, target: Any, reduction: str = "mean", beta: float = 1.0) -> Tensor:
     """d^2 / (2 beta) where d = |input - target| is below beta, else d - beta / 2."""
-    return reduced(dispatch("smooth_l1_loss", *_alike(input, target), beta=beta), reduction)
+    return reduced(dispatch("smooth_l1_loss", *_common_operands(input, target), beta=beta), reduction)
 
 
 @accumulated
@@ -147,14 +147,14 @@ def kl_div(input: Any, target: Any, reduction: str = "mean", log_target: bool = 
 
     `reduction` may also be "batchmean": the sum over the size of dimension 0.
     """
-    loss = dispatch("kl_div_loss", *_alike(input, target), log_target=log_target)
+    loss = dispatch("kl_div_loss", *_common_operands(input, target), log_target=log_target)
     return e.div(r.sum(loss), loss.size(0)) if reduction == "batchmean" else reduced(loss, reduction)
 
 
 @accumulated
 def binary_cross_entropy(input: Any, target: Any, weight: Any = None, reduction: str = "mean") -> Tensor:
     """-(target * log(input) + (1 - target) * log(1 - input)) * weight; logarithms are cut at -100."""
-    return reduced(dispatch("binary_cross_entropy", *_alike(input, target, weight)), reduction)
+    return reduced(dispatch("binary_cross_entropy", *_common_operands(input, target, weight)), reduction)
 
 
 @accumulated
@@ -162,7 +162,7 @@ def binary_cross_entropy_with_logits(
     input: Any, target: Any, weight: Any = None, reduction: str = "mean", pos_weight: Any = None
 ) -> Tensor:
     """`binary_cross_entropy` of sigmoid(input), without overflow; positive examples count `pos_weight` times."""
-    operands = _alike(input, target, weight, pos_weight)
+    operands = _common_operands(input, target, weight, pos_weight)
     has = pos_weight is not None
     return reduced(dispatch("binary_cross_entropy_with_logits", *operands, has_pos_weight=has), reduction)
 

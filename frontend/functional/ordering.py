@@ -98,16 +98,16 @@ def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> Ordere
     order = sh.narrow(dispatch("arg_sort", rows, direction="ASCENDING"), -1, k - 1, 1)
     indices = cast(order, dtypes.int64)
     values = dispatch("dim_gather", rows, indices, dim=rows.rank - 1)
-    return Ordered(*(_kept(sh.squeeze(part, -1), x, dim, keepdim) for part in (values, indices)))
+    return Ordered(*(_with_reduced_dim(sh.squeeze(part, -1), x, dim, keepdim) for part in (values, indices)))
 
 
-def _kept(chosen: Tensor, x: Tensor, dim: int, keepdim: bool) -> Tensor:
+def _with_reduced_dim(chosen: Tensor, x: Tensor, dim: int, keepdim: bool) -> Tensor:
     """Selects an element of each row along `dim`; with `keepdim` the dimension stays with size 1."""
     return sh.unsqueeze(chosen, sh.axis(x, dim)) if keepdim and x.rank else chosen
 
 
 def _chosen(op: str, x: Tensor, dim: int, keepdim: bool) -> Ordered:
-    return Ordered(*(_kept(part, x, dim, keepdim) for part in dispatch_all(op, _last(x, dim))))
+    return Ordered(*(_with_reduced_dim(part, x, dim, keepdim) for part in dispatch_all(op, _last(x, dim))))
 
 
 def median(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:

@@ -158,7 +158,7 @@ class BinaryRule:
     def tensors(self, a: Tensor, b: Tensor) -> Tensor:
         """Promotes the operands, which are tensors, and calls the operator."""
         own, other = a.desc.dtype, b.desc.dtype
-        if own is other and own.name in self._kept:
+        if own is other and own.name in self._unconverted_types:
             return dispatch(self.op, a, b)
         dtype = self._dtype(own if own is other else result_dtype([own, other]))
         op = self.bools if self.bools and dtype.kind == "bool" else self.op
@@ -177,7 +177,7 @@ class BinaryRule:
         return self.tensors(other, x) if swap else self.tensors(x, other)
 
     @functools.cached_property
-    def _kept(self) -> frozenset[str]:
+    def _unconverted_types(self) -> frozenset[str]:
         """The names of the element types that operands keep and for which `op` is called, in any setting."""
         if self.kind == LOGIC:
             return frozenset()

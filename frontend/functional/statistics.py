@@ -66,8 +66,8 @@ def _of_rows(rows: Tensor, shares: Tensor, size: int, interpolation: str) -> Ten
     places = _PLACES[interpolation](e.mul(cast(shares, dtypes.float64), float(size - 1)))
     bounds = [e.clamp(place, 0, size - 1) for place in (e.floor(places), e.ceil(places))]
     low, high = (index_select(ordered, 0, cast(bound, dtypes.int64)) for bound in bounds)
-    way = sh.reshape(cast(e.sub(places, bounds[0]), rows.dtype), (-1, *[1] * (rows.rank - 1)))
-    between: Tensor = e.where(e.eq(low, high), low, e.lerp(low, high, sh.expand_as(way, low)))
+    fraction = sh.reshape(cast(e.sub(places, bounds[0]), rows.dtype), (-1, *[1] * (rows.rank - 1)))
+    between: Tensor = e.where(e.eq(low, high), low, e.lerp(low, high, sh.expand_as(fraction, low)))
     quantiles: Tensor = e.where(r.any(e.isnan(rows), -1), math.nan, between)
     return quantiles
 

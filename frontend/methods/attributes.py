@@ -23,7 +23,7 @@ from oneflow.frontend.eager.tensor import EagerTensor
 from oneflow.frontend.methods.tensor_type import typed_tensors
 
 
-def _made_like(function: Callable[..., Tensor], doc: str) -> Callable[..., Tensor]:
+def _new_like_self(function: Callable[..., Tensor], doc: str) -> Callable[..., Tensor]:
     """A method that makes a tensor of the element type and on the device of `self` by default."""
 
     def method(self: Tensor, *args: Any, dtype: DType | None = None, **where: Any) -> Tensor:
@@ -149,11 +149,11 @@ METHODS: dict[str, Any] = {
     "itemsize": property(element_size),
     "layout": property(lambda self: strided),
     "nbytes": property(lambda self: self.numel() * element_size(self)),
-    "new_empty": _made_like(F.empty, "A tensor with arbitrary elements; sizes as arguments or as a list."),
-    "new_ones": _made_like(F.ones, "A tensor of ones; sizes as arguments or as a list."),
-    "new_zeros": _made_like(F.zeros, "A tensor of zeros; sizes one by one or as a list."),
-    "new_full": _made_like(F.full, "A tensor of one number, of a size."),
-    "new_tensor": _made_like(
+    "new_empty": _new_like_self(F.empty, "A tensor with arbitrary elements; sizes as arguments or as a list."),
+    "new_ones": _new_like_self(F.ones, "A tensor of ones; sizes as arguments or as a list."),
+    "new_zeros": _new_like_self(F.zeros, "A tensor of zeros; sizes one by one or as a list."),
+    "new_full": _new_like_self(F.full, "A tensor of one number, of a size."),
+    "new_tensor": _new_like_self(
         lambda data, **options: tensor(data.numpy() if isinstance(data, EagerTensor) else data, **options),
         "A tensor of data.",
     ),

@@ -132,7 +132,7 @@ class Graph(Stateful):
 
     def state_dict(self) -> dict[str, Any]:
         """The states of its modules, and of its optimizers, by name."""
-        state: dict[str, Any] = OrderedDict((name, part.state_dict()) for name, part in self._parts())
+        state: dict[str, Any] = OrderedDict((name, part.state_dict()) for name, part in self._stateful_objects())
         return state
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> None:
@@ -141,14 +141,14 @@ class Graph(Stateful):
         Raises:
             RuntimeError: names differ, if `strict`.
         """
-        parts = dict(self._parts())
+        parts = dict(self._stateful_objects())
         if strict and parts.keys() != state_dict.keys():
             raise RuntimeError(f"expected states of {', '.join(parts)}, got {', '.join(state_dict)}")
         for name, part in parts.items():
             if name in state_dict:
                 part.load_state_dict(state_dict[name])
 
-    def _parts(self) -> list[tuple[str, Any]]:
+    def _stateful_objects(self) -> list[tuple[str, Any]]:
         """The objects with a state: modules by the names of their attributes, optimizers by numbers."""
         modules = [(name, value) for name, value in vars(self).items() if isinstance(value, Module)]
         return modules + [(f"optimizer_{i}", optimizer) for i, (optimizer, _) in enumerate(self._optimizers)]

@@ -38,12 +38,12 @@ class DistributedDataParallel(Module):
         results = self.module(*map(self._split, args), **{k: self._split(v) for k, v in kwargs.items()})
         batches = {x.shape[0] for x in tensors}
         leaves, tree = flatten(results)
-        return tree.unflatten([self._keep(x, batches) for x in leaves])
+        return tree.unflatten([self._keep_batch_split(x, batches) for x in leaves])
 
     def _split(self, value: Any) -> Any:
         return to_global(value, self.placement, S(0)) if isinstance(value, Tensor) and value.rank else value
 
-    def _keep(self, value: Any, batches: set[Any]) -> Any:
+    def _keep_batch_split(self, value: Any, batches: set[Any]) -> Any:
         """A result split along the batch; its gradient is split in the same way, so that no activations move."""
         if not isinstance(value, Tensor) or not value.rank or value.shape[0] not in batches:
             return value

@@ -78,8 +78,8 @@ def pack_padded_sequence(
     counts = _counts(sizes[order])
     positions = np.concatenate([step * batch + order[:count] for step, count in enumerate(counts)])
     data = _rows(F.reshape(x, (steps * batch, *x.sizes()[2:])), positions)
-    ways = () if enforce_sorted else (as_tensor(order), as_tensor(np.argsort(order)))
-    return PackedSequence(data, as_tensor(counts), *ways)
+    orders = () if enforce_sorted else (as_tensor(order), as_tensor(np.argsort(order)))
+    return PackedSequence(data, as_tensor(counts), *orders)
 
 
 def pad_packed_sequence(

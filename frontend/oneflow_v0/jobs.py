@@ -35,7 +35,7 @@ from oneflow.frontend.eager.tensor import EagerTensor
 from oneflow.frontend.tracing.traced import Traced
 
 TYPES = ("predict", "train")
-_PLACE = re.compile(r"@?(\d+):(\d+)(-\d+)?")
+_DEVICE_TEXT = re.compile(r"@?(\d+):(\d+)(-\d+)?")
 #: The job whose function is being traced.
 _current_job: ContextVar[Job | None] = ContextVar("oneflow_job", default=None)
 #: How many GPUs jobs may use.
@@ -262,7 +262,7 @@ def placement(device_tag: str, machine_device_ids: Any = "0:0", hierarchy: Any =
 
 def _device_number(ids: Any, asked: str) -> int:
     texts = [ids] if isinstance(ids, str) else list(ids)
-    match = _PLACE.fullmatch(texts[0]) if len(texts) == 1 else None
+    match = _DEVICE_TEXT.fullmatch(texts[0]) if len(texts) == 1 else None
     if match is None or match[1] != "0" or match[3] is not None:
         raise CallError(
             f'{asked}: expected one device such as "0:0"; programs on several are compiled for a flow.placement'

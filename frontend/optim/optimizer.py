@@ -296,10 +296,10 @@ def _without_implementation_options(init: Callable[..., None]) -> Callable[..., 
     choices = IMPLEMENTATION_OPTIONS - parameters.keys()
 
     @functools.wraps(init)
-    def made(self: Any, *args: Any, **kwargs: Any) -> None:
+    def filtered_init(self: Any, *args: Any, **kwargs: Any) -> None:
         init(self, *args, **{name: value for name, value in kwargs.items() if name not in choices})
 
-    return made
+    return filtered_init
 
 
 def _constant_part(group: Group, name: str) -> Any:

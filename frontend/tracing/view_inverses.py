@@ -62,7 +62,7 @@ def _placed(name: str) -> Callable[[Any, Value, Value, Attrs], Any]:
     return inverse
 
 
-def _with_part(number: int) -> Callable[[Any, Value, Value, Attrs], Any]:
+def _complex_part_inverse(number: int) -> Callable[[Any, Value, Value, Attrs], Any]:
     """The inverse of `real` (0) or `imag` (1): the base keeps its other part."""
 
     def inverse(builder: Any, base: Value, value: Value, attrs: Attrs) -> Any:
@@ -88,6 +88,6 @@ VIEW_INVERSES: dict[str, Callable[[Any, Value, Value, Attrs], Any]] = {
     "expand": _expanded, "broadcast_like": _expanded, "transpose": _transposed, "slice": _sliced,
     "narrow": _narrowed, "stop_gradient": _itself, "diagonal": _placed("diagonal"),
     "unfold_tensor": _placed("unfold_tensor"), "as_strided": _placed("as_strided"),
-    "real": _with_part(0), "imag": _with_part(1), "view_as_real": _called("view_as_complex"),
+    "real": _complex_part_inverse(0), "imag": _complex_part_inverse(1), "view_as_real": _called("view_as_complex"),
     "view_as_complex": _called("view_as_real"),
 }  # fmt: skip

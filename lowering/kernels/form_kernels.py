@@ -53,8 +53,8 @@ class FormKernels(Pass):
     reductions are fused only where every SM has columns, and numbers that follow from full reductions are in the
     kernel of these reductions.
 
-    %0 = linalg.generic ..        ->   func.func private @main_kernel_0(%x, %out) {oneflow.kernel = "pointwise"}
-    return %0                          %e = tensor.empty() ; %0 = call @main_kernel_0(%x, %e)
+        %0 = linalg.generic ..        ->   func.func private @main_kernel_0(%x, %out) {oneflow.kernel = "pointwise"}
+        return %0                          %e = tensor.empty() ; %0 = call @main_kernel_0(%x, %e)
     """
 
     name: ClassVar[str] = "oneflow-form-kernels"
@@ -104,7 +104,7 @@ def fuse_elementwise(module: ir.Module) -> None:
     for op in (o for o in candidates if o.name not in RESHAPES):
         read_through(op)
         _prevent_recomputation(op)
-        _keep_windows(op)
+        _add_window_barriers(op)
         _limit_body(op, lengths)
     for op in (o for o in candidates if o.name in RESHAPES):
         _add_fusion_barrier(op, 0)
@@ -134,7 +134,7 @@ def _prevent_recomputation(op: ir.Operation) -> None:
             _add_fusion_barrier(op, number)
 
 
-def _keep_windows(op: ir.Operation) -> None:
+def _add_window_barriers(op: ir.Operation) -> None:
     """Adds fusion barriers before windows of which the operation reads the first element alone.
 
     Fusion would replace the position i + j in the source of the windows by j, and MLIR would take the size of loop j

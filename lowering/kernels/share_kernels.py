@@ -25,7 +25,7 @@ _ACCEPTS_VARIABLES = frozenset(
 @register_pass
 @dataclass(frozen=True)
 class ShareKernels(Pass):
-    """Makes one kernel of kernels that differ in constants only; the constants become arguments.
+    """Merges kernels that differ only in constants; the constants become arguments.
 
         func.func private @main_kernel_0(%x, %out) { .. arith.mulf %in, 2.0 .. }
         func.func private @main_kernel_1(%x, %out) { .. arith.mulf %in, 3.0 .. }

@@ -23,7 +23,7 @@ from oneflow.passes.registry import register_pass
 @register_pass
 @dataclass(frozen=True)
 class AssertSizes(Pass):
-    """Writes the run-time checks of the sizes that an operator compares and its decomposition need not compare.
+    """Writes run-time checks of sizes that an operator compares and that its decomposition may not compare.
 
         %0 = "oneflow.assign"(%ref, %value) : (tensor<?xf32>, tensor<?xf32>) -> tensor<?xf32>
 
@@ -34,7 +34,7 @@ class AssertSizes(Pass):
         func.call @oneflow_rt_check_size(..)
         %0 = "oneflow.assign"(%ref, %value) : (tensor<?xf32>, tensor<?xf32>) -> tensor<?xf32>
 
-    The operators of a decomposition that are decomposed in turn have their checks before the whole operator.
+    Checks of composite operators within a decomposition come before the whole operator.
     """
 
     name: ClassVar[str] = "oneflow-assert-sizes"
@@ -84,26 +84,26 @@ class _StatedRules:
         """The rules of a call: the rule of the operator, and rules of composite operators in its decomposition."""
         if any(desc.shape is None for desc in call.operands) or all(desc.is_static for desc in call.operands):
             return []
-        rules = [_own_rule(call.record), self._parts_rule(call)]
+        rules = [_own_rule(call.record), self._composites_rule(call)]
         return [rule for rule in rules if rule is not None]
 
-    def _parts_rule(self, call: Call) -> Rule | None:
-        stated = [record for record in self.composite_parts(call) if _own_rule(record) is not None]
-        return self.composite_parts if stated else None
+    def _composites_rule(self, call: Call) -> Rule | None:
+        stated = [record for record in self.composites_of(call) if _own_rule(record) is not None]
+        return self.composites_of if stated else None
 
-    def composite_parts(self, call: Call) -> list[Operator]:
+    def composites_of(self, call: Call) -> list[Operator]:
         """The composite operators of a decomposition, and of the decompositions of these.
 
         Raises:
             OperatorError: an operator does not allow its call.
         """
-        parts = _Parts(self.registry)
+        parts = _CompositeCollector(self.registry)
         assert call.record.decompose is not None, call.record.name
         built_on_types(call.record.decompose, call, parts)
         return parts.composites
 
 
-class _Parts(TypeBuilder):
+class _CompositeCollector(TypeBuilder):
     """Builds decompositions on types and notes the composite operators of these."""
 
     def __init__(self, registry: Registry) -> None:

@@ -61,7 +61,7 @@ class ControlWriter:
             writer.op(f"arith.select {writes_result}, {self.result_of[i]}, {self.alternate[i]} : {ADDRESS}")
             for i in range(self.states)
         ]
-        self._keep_states(states, at)
+        self._store_states(states, at)
         elements = self.inputs[self.states : self.states + self.control.sequences]
         arguments = [self._element(x, self.op.operands[self.states + i].type, at) for i, x in enumerate(elements)]
         constants = self.inputs[self.states + self.control.sequences :]
@@ -105,7 +105,7 @@ class ControlWriter:
         self.writer.line(f"func.call {reference(callee)}({', '.join(names)}) : ({types}) -> ()")
         self.stop_if_failed()
 
-    def _keep_states(self, states: Sequence[str], at: str) -> None:
+    def _store_states(self, states: Sequence[str], at: str) -> None:
         """Copies the states before a step to the results that have them."""
         last = max(self.result_of) + 1 if self.result_of else 0
         first = self.control.outputs

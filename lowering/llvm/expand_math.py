@@ -34,7 +34,7 @@ FUNCTIONS: dict[str, Callable[..., str]] = {
 @register_pass
 @dataclass(frozen=True)
 class ExpandMath(Pass):
-    """Replaces exp, log, sin, tanh and their like of f32 and f64 by calls of polynomials that LLVM inlines.
+    """Replaces exp, log, sin, tanh and similar functions of f32 and f64 by calls of polynomials that LLVM inlines.
 
     %y = math.exp %x : vector<16xf32>   ->   %y = call @oneflow_exp_16(%x) : (vector<16xf32>) -> vector<16xf32>
     """

@@ -25,7 +25,7 @@ _SUFFIXES = ("tofp", "addf", "subf", "mulf", "divf", "remf", "negf", "cmpf", "im
 @register_pass
 @dataclass(frozen=True)
 class WidenFloats(Pass):
-    """Computes in f32 what programs compute in floats of 8 and 16 bits, and rounds each result.
+    """Computes operations on floats of 8 and 16 bits in f32, and rounds each result.
 
     %z = arith.addf %x, %y : bf16   ->   %s = arith.addf %a, %b : f32, %z = arith.truncf %s : f32 to bf16
     """

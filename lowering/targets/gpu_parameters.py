@@ -148,7 +148,7 @@ class SharedRowParameters:
         block, warps: elements and warps of a block.
         min_programs_per_sm: fewest programs whose rows the shared memory of an SM holds.
         max_registers: most registers of a thread.
-        max_unrolled: most blocks of a sweep that is unrolled.
+        max_unrolled: most blocks of a pass over the row that is unrolled.
     """
 
     min_row: int

@@ -137,7 +137,7 @@ def _pad(ops: Builder, x: Value, rank_step: RankStep) -> Value:
     return ops.call("pad", x, padding_before=front, padding_after=back)[0]
 
 
-def _keep_first(ops: Builder, x: Value, rank_step: RankStep) -> Value:
+def _keep_on_first_rank(ops: Builder, x: Value, rank_step: RankStep) -> Value:
     return x if rank_step.rank == rank_step.members[0] else ops.call("zero_like", x)[0]
 
 
@@ -153,7 +153,7 @@ _RULES: dict[str, Callable[[Builder, Value, RankStep], Value]] = {
     "send_recv": _send_recv,
     "narrow": _narrow,
     "pad": _pad,
-    "keep_first": _keep_first,
+    "keep_first": _keep_on_first_rank,
 }
 
 

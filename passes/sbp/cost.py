@@ -105,9 +105,9 @@ class Costs:
     def bytes_stored(self, node: Node, signature: NdSignature) -> float:
         """The bytes of a node's results on one device."""
         pairs = zip(node.outputs, signature.outputs, strict=True)
-        return sum(self._piece(t, nd) for t, nd in pairs)
+        return sum(self._bytes_per_device(t, nd) for t, nd in pairs)
 
-    def _piece(self, tensor: Tensor, nd: NdSbp) -> float:
+    def _bytes_per_device(self, tensor: Tensor, nd: NdSbp) -> float:
         parts = math.prod(p for p, s in zip(self.mesh, nd, strict=True) if s.kind == "S")
         return tensor.bytes / parts
 

@@ -22,7 +22,7 @@ from oneflow.passes.sbp.cost import Assignment, Costs
 from oneflow.passes.sbp.graph import Graph, Node, Tensor
 
 Table = np.ndarray
-SWEEPS = 3
+MAX_PASSES = 3
 #: How the price of a byte of memory rises until the tensors fit: microseconds per byte.
 MEMORY_PRICES = (0.0, *(1e-7 * 4.0**k for k in range(12)))
 
@@ -52,7 +52,7 @@ def _passes(graph: Graph, costs: Costs, start: Assignment, price: float) -> Iter
     }
     for first in (_full_share, _equal_share):
         known, shares = present, first
-        for _ in range(SWEEPS):
+        for _ in range(MAX_PASSES):
             chosen = _Elimination(graph, tables, known, shares).run()
             yield chosen
             if chosen == known:
@@ -123,7 +123,7 @@ def _numbered(layouts: list[NdSbp]) -> tuple[list[NdSbp], list[int]]:
 
 
 class _Elimination:
-    """A sweep over a graph."""
+    """One pass over a graph: its nodes are eliminated one after the other."""
 
     def __init__(self, graph: Graph, tables: _Tables, known: Assignment, shares: Shares) -> None:
         self.nodes = graph.nodes

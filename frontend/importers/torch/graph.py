@@ -35,7 +35,7 @@ _IN_MEMORY = frozenset(("layout", "device", "pin_memory", "memory_format", "non_
 #: The errors that builders raise on unsupported arguments.
 _REFUSALS = (OneFlowError, TypeError, ValueError, IndexError, KeyError, OverflowError, NotImplementedError)
 #: A frame in the text of a stack.
-_PLACE = re.compile(r'File "(.+)", line (\d+)')
+_STACK_FRAME = re.compile(r'File "(.+)", line (\d+)')
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class Graph:
             elif node.op == "get_attr":
                 values[node] = _constant(getattr(self.module, node.target))
             elif node.op == "call_function":
-                with located(place_of(node)):
+                with located(source_location_of(node)):
                     values[node] = _called(node, values, sizes)
                 values |= dict.fromkeys(self._updated_values.get(node, ()), values[node])
         return list(fx.node.map_arg(list(self.outputs), values.__getitem__))
@@ -163,9 +163,9 @@ def _name(node: fx.Node) -> str:
     return name_of(counterpart(node) or node.target)
 
 
-def place_of(node: fx.Node) -> SourceLocation:
+def source_location_of(node: fx.Node) -> SourceLocation:
     """The line of the user's program that a node comes from; without a line, a location with the name of the node."""
-    lines = _PLACE.findall(node.meta.get("stack_trace") or "")
+    lines = _STACK_FRAME.findall(node.meta.get("stack_trace") or "")
     return SourceLocation(lines[-1][0], int(lines[-1][1]), 1) if lines else SourceLocation(f"<{node.name}>", 1, 1)
 
 

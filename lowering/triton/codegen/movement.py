@@ -150,7 +150,7 @@ class _Slice:
         self.offsets = _sizes(kernel, op, "static_offsets", offsets)
         self.sizes = _sizes(kernel, op, "static_sizes", sizes)
         self.steps = _sizes(kernel, op, "static_strides", steps)
-        self.axes = self._kept_axes()
+        self.axes = self._source_axes()
         strides = target.strides
         constant = Size()
         for offset, stride in zip(self.offsets, strides, strict=True):
@@ -193,7 +193,7 @@ class _Slice:
         """The value of the source's elements, where the source is a fill of the kernel."""
         return None if self.fill is None else initial_value(BodyEmitter(block.tile), self.fill)
 
-    def _kept_axes(self) -> list[int]:
+    def _source_axes(self) -> list[int]:
         """The target's dimension of each of the source's; dimensions of size 1 may be missing in the source."""
         spare = len(self.sizes) - len(self.source.shape)
         kept = []

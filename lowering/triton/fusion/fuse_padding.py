@@ -29,7 +29,7 @@ INSERTION = "tensor.insert_slice"
 @register_pass
 @dataclass(frozen=True)
 class FusePadding(Pass):
-    """Computes tensors that are inserted into larger tensors in these, where other users can read the larger ones.
+    """Computes a tensor that is inserted into a larger tensor within the larger tensor, if all users can read that.
 
     %y = linalg.generic {exp} ins(%x : tensor<4xf32>)
     %p = tensor.insert_slice %y into %zeros[1] [4] [1] : tensor<4xf32> into tensor<6xf32>

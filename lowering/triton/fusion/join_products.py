@@ -25,9 +25,9 @@ from oneflow.passes.walk import is_used_once
 class JoinProducts(Pass):
     """Initializes the accumulators of a product with another product that is added to it, where the loops are equal.
 
-    %p = linalg.generic {%a %b} outs(%zeros) ; %q = linalg.generic {%c %d} outs(%zeros)
-    %s = linalg.generic {%p + %q}
-      ->   %p = linalg.generic {%a %b} outs(%zeros) ; %s = linalg.generic {%c %d} outs(%p)
+        %p = linalg.generic {%a %b} outs(%zeros) ; %q = linalg.generic {%c %d} outs(%zeros)
+        %s = linalg.generic {%p + %q}
+          ->   %p = linalg.generic {%a %b} outs(%zeros) ; %s = linalg.generic {%c %d} outs(%p)
 
     A kernel has at most `terms` products: more take long to compile.
     """

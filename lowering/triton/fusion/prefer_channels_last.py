@@ -42,13 +42,13 @@ REDUCED = {f"deconv{n}d": "weight" for n in (1, 2, 3)}
 @register_pass
 @dataclass(frozen=True)
 class PreferChannelsLast(Pass):
-    """Computes channels-first convolutions channels-last; numbers of channels are multiples of 8, or padded to such.
+    """Computes channels-first convolutions channels-last, with channels in multiples of 8, padded where necessary.
 
     Convolutions in groups are rewritten where the channels of each group are multiples of 8.
 
-    %y = "oneflow.conv2d"(%x, %w) {data_format = "channels_first"}
-      ->   %a = "oneflow.transpose"(%x) ; %b = "oneflow.transpose"(%w)
-           %c = "oneflow.conv2d"(%a, %b) {data_format = "channels_last"} ; %y = "oneflow.transpose"(%c)
+        %y = "oneflow.conv2d"(%x, %w) {data_format = "channels_first"}
+          ->   %a = "oneflow.transpose"(%x) ; %b = "oneflow.transpose"(%w)
+               %c = "oneflow.conv2d"(%a, %b) {data_format = "channels_last"} ; %y = "oneflow.transpose"(%c)
     """
 
     name: ClassVar[str] = "oneflow-prefer-channels-last"

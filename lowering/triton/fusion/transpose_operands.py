@@ -30,7 +30,7 @@ from oneflow.passes.walk import gather_named
 @register_pass
 @dataclass(frozen=True)
 class TransposeOperands(Pass):
-    """Copies the operands of tf32 products that are not contiguous along the depth, where that is faster.
+    """Copies operands of tf32 products that are not contiguous along the depth, if the copy pays off.
 
     %y = linalg.generic {(m, n, k) -> (k, n) for %b} ins(%a, %b)
       ->   %t = linalg.generic {(n, k) -> (k, n)} ins(%b)

@@ -63,8 +63,8 @@ class EmitTriton(Pass):
     `precision` is the precision of f32 matrix products: `ieee`, `tf32` (10 bits of mantissa, on tensor cores) or
     `tf32x3` (three tf32 products, nearly f32). The default is the module's `oneflow.precision`, else `ieee`.
 
-    func.func private @k(%x, %out) {oneflow.kernel = "pointwise"} {..}
-      ->   func.func private @k(..) attributes {oneflow.triton = {body = [..], grid = 8, ..}}
+        func.func private @k(%x, %out) {oneflow.kernel = "pointwise"} {..}
+          ->   func.func private @k(..) attributes {oneflow.triton = {body = [..], grid = 8, ..}}
     """
 
     name: ClassVar[str] = "oneflow-emit-triton"

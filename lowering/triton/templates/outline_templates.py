@@ -133,16 +133,16 @@ def templates() -> Mapping[str, Template]:
 class OutlineTemplates(Pass):
     """Replaces operators that have templates by calls of the templates' kernels.
 
-    %0, %1 = "oneflow.attention"(%q, %k, %v)
-      ->   %0, %1 = call @oneflow_attention_0(%q, %k, %v, %empty, %empty)
+        %0, %1 = "oneflow.attention"(%q, %k, %v)
+          ->   %0, %1 = call @oneflow_attention_0(%q, %k, %v, %empty, %empty)
 
-    Where it can, a kernel reads an operand that is a view (transposed, reshaped, a slice) from the viewed tensor, and
-    computes a result that is used transposed in that layout:
+    If the kernel allows, an operand that is a view (transposed, reshaped, a slice) is read from the viewed tensor,
+    and a result that is used transposed is computed in the transposed layout:
 
-    %q = "oneflow.transpose"(%x) ; %0 = "oneflow.attention"(%q, ..) ; %y = "oneflow.transpose"(%0)
-      ->   %y = call @oneflow_attention_0(%x, .., %empty)
+        %q = "oneflow.transpose"(%x) ; %0 = "oneflow.attention"(%q, ..) ; %y = "oneflow.transpose"(%0)
+          ->   %y = call @oneflow_attention_0(%x, .., %empty)
 
-    The kernel also gives partial sums of a result over its rows (the gradients of biases) where it can.
+    Some kernels also give partial sums of a result over its rows, which are gradients of biases.
     """
 
     name: ClassVar[str] = "oneflow-outline-templates"

@@ -233,7 +233,7 @@ def _scan(
 
 def _scan_as_operator(
     carried: Sequence[Any], sequences: Sequence[Tensor], axes: Sequence[int], backwards: Sequence[int],
-    ways: tuple[Sequence[int] | None, Sequence[int] | None], body: Graph, node: Any,
+    outputs: tuple[Sequence[int] | None, Sequence[int] | None], body: Graph, node: Any,
 ) -> Any:  # fmt: skip
     """A scan of tensors as one operator; None where steps differ in types, or the host needs values of the scan."""
     if not all(isinstance(x, Tensor) for x in carried):
@@ -250,7 +250,7 @@ def _scan_as_operator(
     if found is None:
         return None
     ys = found[count:]
-    out_axes, reversed_ = (way or [0] * len(ys) for way in ways)
+    out_axes, reversed_ = (option or [0] * len(ys) for option in outputs)
     turned = (F.flip(y, [0]) if back else y for y, back in zip(ys, reversed_, strict=True))
     return *found[:count], *(F.movedim(y, 0, a) for y, a in zip(turned, out_axes, strict=True))
 

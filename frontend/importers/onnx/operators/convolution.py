@@ -155,7 +155,7 @@ def _conv_integer_of(
 
 
 def per_filter(value: Tensor | None, w: Tensor) -> Tensor | None:
-    """A number, or a vector with one for each filter, beside the weights."""
+    """A number, or a vector with one number for each filter, next to the weights."""
     one = value is None or value.rank == 0 or value.shape[0] == 1
     return value if one or value is None else F.reshape(value, (-1, *[1] * (w.rank - 1)))
 

@@ -1,7 +1,7 @@
 // RUN: oneflow-opt %s --stage gpu-kernels | FileCheck %s
-// RUN: oneflow-opt %s --stage linalg | oneflow-opt --oneflow-deterministic-scatter | FileCheck %s --check-prefix=CLAIMS
+// RUN: oneflow-opt %s --stage linalg | oneflow-opt --oneflow-deterministic-scatter | FileCheck %s --check-prefix=CHECKED
 
-// Steps claim positions; then the last writer of each position writes, if no position is out of range.
+// The last writer of each position is found first; then it writes, if no position is out of range.
 // CHECK-LABEL: func.func private @many_kernel_0
 // CHECK: oneflow_rt_check_index
 // CHECK-LABEL: func.func private @many_kernel_1
@@ -15,13 +15,13 @@
 // CHECK: %[[MAY:.*]] = arith.andi %[[MINE]], %[[FINE]]
 // CHECK: arith.select %[[MAY]]
 // CHECK: oneflow.any_order
-// CLAIMS-LABEL: func.func @many
-// CLAIMS: %[[FIRST:.*]] = linalg.fill ins(%c-1_i32{{.*}} -> tensor<41xi32>
-// CLAIMS: %[[CLAIMED:.*]] = scf.for {{.*}} iter_args(%{{.*}} = %[[FIRST]]) -> (tensor<41xi32>)
-// CLAIMS: arith.maxsi {{.*}} : i32
-// CLAIMS: scf.for {{.*}} iter_args(%{{.*}} = %arg0) -> (tensor<40x5xf32>)
-// CLAIMS: %[[LAST:.*]] = tensor.extract %[[CLAIMED]]
-// CLAIMS: arith.cmpi eq, %[[LAST]]
+// CHECKED-LABEL: func.func @many
+// CHECKED: %[[FIRST:.*]] = linalg.fill ins(%c-1_i32{{.*}} -> tensor<41xi32>
+// CHECKED: %[[WRITERS:.*]] = scf.for {{.*}} iter_args(%{{.*}} = %[[FIRST]]) -> (tensor<41xi32>)
+// CHECKED: arith.maxsi {{.*}} : i32
+// CHECKED: scf.for {{.*}} iter_args(%{{.*}} = %arg0) -> (tensor<40x5xf32>)
+// CHECKED: %[[LAST:.*]] = tensor.extract %[[WRITERS]]
+// CHECKED: arith.cmpi eq, %[[LAST]]
 func.func @many(%x: tensor<40x5xf32>, %i: tensor<30x1xi64>, %u: tensor<30x5xf32>) -> tensor<40x5xf32> {
   %0 = "oneflow.tensor_scatter_nd_update"(%x, %u, %i) : (tensor<40x5xf32>, tensor<30x5xf32>, tensor<30x1xi64>) -> tensor<40x5xf32>
   return %0 : tensor<40x5xf32>
