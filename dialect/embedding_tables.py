@@ -72,20 +72,26 @@ class Table:
             ids = np.fromiter(self._places, np.int64, len(self._places))
             return ids, self._rows[: len(ids)].copy()
 
-    def save(self, folder: Path) -> None:
-        """Writes the ids and rows to files of a folder, which is made."""
+    def save(self, folder: Path, share: tuple[int, int] = (1, 0)) -> None:
+        """Writes the ids and rows to files of a folder, which is made; of the ids that are in a share, a divisor and
+        a remainder.
+        """
         folder.mkdir(parents=True, exist_ok=True)
-        for name, array in zip(("ids", "rows"), self.items(), strict=True):
+        ids, rows = self.items()
+        own = ids % share[0] == share[1]
+        for name, array in (("ids", ids[own]), ("rows", rows[own])):
             np.save(folder / f"{name}.npy", array)
 
     def load(self, folder: Path) -> None:
-        """Replaces all ids and rows by the ids and rows that a folder contains.
+        """Replaces all ids and rows by the ids and rows that a folder contains, or the folders of shares in it.
 
         Raises:
             OSError: the folder has no files of ids and rows.
             ValueError: its rows are of another size or type.
         """
-        ids, rows = (np.load(folder / f"{name}.npy", allow_pickle=False) for name in ("ids", "rows"))
+        folders = sorted(f for f in folder.glob("*") if f.is_dir()) or [folder]
+        parts = [[np.load(f / f"{name}.npy", allow_pickle=False) for name in ("ids", "rows")] for f in folders]
+        ids, rows = map(np.concatenate, zip(*parts, strict=True))
         if rows.shape != (len(ids), self.line_size) or rows.dtype != self.dtype:
             raise ValueError(
                 f"expected rows of {self.line_size} {self.dtype} in {folder}, got {rows.dtype} of shape {rows.shape}"

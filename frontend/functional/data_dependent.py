@@ -83,12 +83,19 @@ def masked_select(x: Any, mask: Any) -> Tensor:
 
 
 def unique(
-    x: Any, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+    x: Any,
+    sorted: bool = True,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    dim: int | None = None,
+    *,
+    dtype: DType = int32,
 ) -> Any:
-    """The distinct elements of `x`, in ascending order, or with `dim` its distinct slices along that.
+    """The distinct elements of `x`, or with `dim` its distinct slices along that, in ascending order, or without
+    `sorted` in the order of their first occurrences.
 
     `return_inverse` adds the position among these of each element of `x`, `return_counts` the number of occurrences
-    in `x` (int64). NaN is distinct from NaN. The order is the same with `sorted` as without.
+    in `x`, in the type `dtype`. NaN is distinct from NaN.
 
     Raises:
         TraceError: a function is being traced.
@@ -96,8 +103,13 @@ def unique(
     tensor, values = values_of(x, "unique(x)", "call unique on the result of the function")
     along = None if dim is None else axis(tensor, dim)
     wide = values.astype(np.float32) if tensor.dtype.is_float and tensor.dtype.bits == 16 else values
-    distinct, inverse, counts = np.unique(wide, return_inverse=True, return_counts=True, axis=along, equal_nan=False)
-    inverse = inverse.reshape(values.shape if along is None else -1)
-    wanted = [distinct.astype(values.dtype), *[inverse] * return_inverse, *[counts] * return_counts]
+    distinct, first, inverse, counts = np.unique(
+        wide, return_index=True, return_inverse=True, return_counts=True, axis=along, equal_nan=False
+    )
+    order = np.arange(len(first)) if sorted else np.argsort(first)
+    inverse = np.argsort(order)[inverse.reshape(values.shape if along is None else -1)]
+    elements = np.take(distinct, order, along or 0).astype(values.dtype)
+    numbers = (array.astype(dtype.numpy) for array in [inverse] * return_inverse + [counts[order]] * return_counts)
+    wanted = [elements, *numbers]
     results = tuple(_like(tensor, array) for array in wanted)
     return results if len(results) > 1 else results[0]

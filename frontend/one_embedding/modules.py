@@ -4,7 +4,8 @@
     optimizer = flow.optim.SGD(embedding.parameters(), lr=0.1)
 
 The only parameter, `shadow`, stands for the tables. A step of an optimizer with this parameter updates the rows of
-the ids that were looked up.
+the ids that were looked up. Outside of compiled functions, ids may be a global tensor: the processes of the job share
+the rows then (`ranks.py`).
 """
 
 from __future__ import annotations
@@ -20,12 +21,17 @@ import numpy as np
 from oneflow.dialect import embedding_tables
 from oneflow.dialect.dtypes import DType
 from oneflow.dialect.record import REGISTRY
+from oneflow.frontend import comm, env
+from oneflow.frontend import functional as F  # noqa: N812
+from oneflow.frontend.core.arrays import is_on_ranks
 from oneflow.frontend.core.devices import move
 from oneflow.frontend.core.dispatch import as_tensor, current_builder, dispatch, dispatch_all
 from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.eager.tape import is_grad_enabled
 from oneflow.frontend.eager.tensor import EagerTensor, wrapped
+from oneflow.frontend.global_tensor import to_global
 from oneflow.frontend.nn.module import Module, Parameter
+from oneflow.frontend.one_embedding import ranks
 from oneflow.frontend.one_embedding.optimizers import expect_update, update_of
 from oneflow.frontend.one_embedding.options import (
     Options,
@@ -35,6 +41,7 @@ from oneflow.frontend.one_embedding.options import (
 )
 from oneflow.frontend.optim import optimizer as base
 from oneflow.frontend.optim.optimizer import Group
+from oneflow.frontend.tracing.capture import layout_of
 
 __all__ = ["MultiTableEmbedding", "MultiTableMultiColumnEmbedding", "Optimizer"]
 
@@ -122,11 +129,14 @@ class MultiTableEmbedding(Module):
         if ids.dtype != self.key_type:
             raise ValueError(f"expected ids of type {self.key_type.mlir}, got {ids.dtype.mlir}")
         table_ids = None if table_ids is None else as_tensor(table_ids)
-        padding = {} if self.padding_idx is None else {"padding_idx": self.padding_idx, "has_padding_idx": True}
-        embeddings = dispatch(
-            "one_embedding_fused_lookup", self.shadow, ids, table_ids, dtype=self.dtype, num_tables=self.num_tables,
-            embedding_tables=self.embedding_tables, seed=self.seed, **self.sizes, **padding,
-        )  # fmt: skip
+        is_global = isinstance(ids, EagerTensor) and is_on_ranks(ids.storage)
+        if is_global:
+            ranks.expect_all_ranks(ids, self.embedding_name)
+            layout, ids, table_ids = ids, ranks.whole(ids), None if table_ids is None else ranks.whole(table_ids)
+        embeddings = self._embeddings(ids, table_ids)
+        if is_global:
+            own = F.unsqueeze(ranks.owned(ids), -1)
+            embeddings = ranks.sum_of_pieces(F.where(own, embeddings, 0.0), layout)
         if not is_grad_enabled() or not self.shadow.requires_grad:
             return embeddings
         if self.looked_up is not None and self.looked_up.builder is current_builder():
@@ -139,6 +149,14 @@ class MultiTableEmbedding(Module):
         self.looked_up = Lookup(current_builder(), change, ids, table_ids)
         return dispatch("broadcast_add", embeddings, change)
 
+    def _embeddings(self, ids: Tensor, table_ids: Tensor | None) -> Tensor:
+        """The embeddings of ids in the rows of this process."""
+        padding = {} if self.padding_idx is None else {"padding_idx": self.padding_idx, "has_padding_idx": True}
+        return dispatch(
+            "one_embedding_fused_lookup", self.shadow, ids, table_ids, dtype=self.dtype, num_tables=self.num_tables,
+            embedding_tables=self.embedding_tables, seed=self.seed, **self.sizes, **padding,
+        )  # fmt: skip
+
     def _change_of(self, embeddings: Tensor) -> EagerTensor:
         """Zeros that are added to embeddings: a leaf, whose gradient is the gradient of the embeddings.
 
@@ -148,7 +166,9 @@ class MultiTableEmbedding(Module):
         key = shape, dtype, str(device)
         change = None if isinstance(embeddings, EagerTensor) else self.changes.get(key)
         if change is None:
-            change = wrapped(move(np.zeros(shape, dtype.numpy), device)).requires_grad_()
+            change = wrapped(move(np.zeros(shape, dtype.numpy), device))
+            layout = layout_of(embeddings)
+            change = (change if layout is None else to_global(change, *layout)).requires_grad_()
         if not isinstance(embeddings, EagerTensor):
             self.changes[key] = change
         return change
@@ -184,6 +204,10 @@ class MultiTableEmbedding(Module):
         gradient, lookup.change.grad = lookup.change.grad, None
         if gradient is None:
             return
+        if layout_of(gradient) is not None:
+            lookup, gradient = self._own_share(lookup, ranks.whole(gradient))
+            if not gradient.shape[0]:
+                return
         (name, operands, numbers), states = update_of(type(optimizer), group, steps)
         count, ids, rows, sums = self._rows_of(lookup, gradient, states)
         operands |= {"num_unique_ids": count, "unique_embeddings": rows, "embedding_grad": sums}
@@ -193,6 +217,19 @@ class MultiTableEmbedding(Module):
         new = dispatch(operator, *ordered, weight_decay=group["weight_decay"], **numbers, **self.sizes)
         put = {"line_size": self.storage_dim, "embedding_name": self.embedding_name}
         dispatch("embedding_put", count, ids, new, **put)
+
+    def _own_share(self, lookup: Lookup, gradient: Tensor) -> tuple[Lookup, Tensor]:
+        """The ids of a lookup of which this process has the rows, with their tables, and the gradients of these."""
+        ids = F.reshape(lookup.ids, (-1,))
+        tables = (
+            F.remainder(F.arange(ids.shape[0]), self.num_tables) if lookup.table_ids is None else lookup.table_ids
+        )
+        at = F.reshape(F.nonzero(ranks.owned(ids)), (-1,))
+        share = (F.index_select(F.reshape(x, (-1, *rest)), 0, at) for x, rest in (
+            (ids, ()), (tables, ()), (gradient, gradient.shape[-1:])
+        ))  # fmt: skip
+        own_ids, own_tables, own_gradient = share
+        return Lookup(lookup.builder, lookup.change, own_ids, own_tables), own_gradient
 
     def _rows_of(
         self, lookup: Lookup, gradient: Tensor, states: Sequence[float]
@@ -213,8 +250,16 @@ class MultiTableEmbedding(Module):
         return count, ids, rows, sums
 
     def save_snapshot(self, snapshot_name: str) -> None:
-        """Writes the rows to the folder `snapshots/<snapshot_name>` of the store's path."""
-        self.table.save(self.folder / "snapshots" / snapshot_name)
+        """Writes the rows to the folder `snapshots/<snapshot_name>` of the store's path.
+
+        Every process of a job of several writes its rows to a folder there, and all have to make the call.
+        """
+        folder, size = self.folder / "snapshots" / snapshot_name, env.get_world_size()
+        if size == 1:
+            self.table.save(folder)
+        else:
+            self.table.save(folder / f"{env.get_rank()}", (size, env.get_rank()))
+            comm.barrier()
 
     def load_snapshot(self, snapshot_name: str) -> None:
         """Replaces the rows by the rows of a snapshot.

@@ -5,9 +5,9 @@
 
 CHECKOUT is a folder with OneFlow's `docs/` and `python/`. A name is an entry of an `autosummary`, `autoclass` or
 `autofunction` of `docs/source/*.rst`. An example is a docstring of `python/oneflow` or a page of `docs/source` with
-lines that begin with `>>>`; the lines run in order, with the names `oneflow`, `flow`, `nn` and `np`. The output of a
-line is compared with the documented output as doctest compares, with white space normalized and numbers within a
-tolerance. Lines marked `doctest: +SKIP` do not run.
+lines that begin with `>>>`; the lines run in order, with the names `oneflow`, `flow`, `nn` and `np`, that of the
+module of the docstring, and the names in it. The output of a line is compared with the documented output as doctest
+compares, with white space normalized and numbers within a tolerance. Lines marked `doctest: +SKIP` do not run.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class _Checker(doctest.OutputChecker):
 
 
 def _agree(want: str, got: str) -> bool:
-    wanted, given = (_split(text) for text in (want.replace(doctest.BLANKLINE_MARKER, ""), got))
+    wanted, given = (_split(text.replace("...", "")) for text in (want.replace(doctest.BLANKLINE_MARKER, ""), got))
     return wanted[0] == given[0] and all(map(_near, wanted[1], given[1]))
 
 
@@ -151,7 +151,8 @@ def _names_of_module(source: str) -> dict[str, Any]:
     """The names of this project's module under the path of the file that an example is from."""
     path = source.partition(".py")[0].removeprefix("python/").removesuffix("/__init__")
     try:
-        return {**vars(importlib.import_module(path.replace("/", "."))), "__name__": "__main__"}
+        module = importlib.import_module(path.replace("/", "."))
+        return {path.rpartition("/")[2]: module, **vars(module), "__name__": "__main__"}
     except ImportError:
         return {"__name__": "__main__"}
 

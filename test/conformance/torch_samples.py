@@ -54,7 +54,7 @@ REASONS = (
     (".*", r"not refused: (int|Tensor), (int|Tensor)$", "A number is taken where PyTorch takes tensors alone."),
     (".*", "not refused: (unsupported operation|the written-to)", "`out` may share the memory of an operand."),
     ("gather|complex", "not refused: Expected (out|object)", "`out` may have a wider element type, as elsewhere."),
-    ("sort|argsort|argwhere", "int32 for int64", "Positions are int32, as in OneFlow."),
+    ("sort|argsort|argwhere|unique", "int32 for int64", "Positions are int32, as in OneFlow."),
     ("all|any", "bool for uint8", "The result is bool, as in OneFlow."),
     ("as_strided.*", "other values", "The sample is a part of other memory; the script copies the part alone."),
     ("norm.nuc", "OneFlowError", "Nuclear norms are refused, as in OneFlow."),

@@ -87,6 +87,9 @@ def test_examples_and_names_of_a_checkout(script, tmp_path):
     assert [o.kind for o in outcomes] == list(EXAMPLES)
     there = script["Example"]("a.py:1", ">>> flow.tensor([1.0]).cuda().device\ndevice(type='cuda', index=0)\n")
     assert [script["try_example"](there, devices).kind for devices in (0, 1)] == ["error", "passed"]
+    lines = [">>> prune.is_pruned is is_pruned", "True", ">>> flow.ones(2, 1)"]
+    of_module = "\n".join([*lines, "tensor([[1.],", "   ... [1.]], dtype=oneflow.float32)"])
+    assert script["try_example"](script["Example"]("python/oneflow/nn/utils/prune.py:1", of_module)).kind == "passed"
 
 
 #: A checkout's harness and one of its test modules, and the rows of the table.

@@ -43,6 +43,17 @@ def test_unique(name):
     assert values(flow.unique(x, dim=-1, return_inverse=True)) == [[[0, 1, 2], [0, 3, 0], [0, 1, 2]], [2, 0, 1]]
 
 
+def test_unique_in_the_order_of_occurrences():
+    x = flow.tensor([3, 1, 2, 0, 2])
+    found = flow.unique(x, sorted=False, return_inverse=True, return_counts=True)
+    assert values(found) == [[3, 1, 2, 0], [0, 1, 2, 3, 2], [1, 1, 2, 1]]
+    assert [part.dtype for part in found] == [flow.int64, flow.int32, flow.int32]
+    assert flow.unique(x, return_counts=True, dtype=flow.int64)[1].dtype == flow.int64
+    rows = flow.tensor([[2, 2], [1, 1], [2, 2]])
+    assert values(flow.unique(rows, sorted=False, dim=0, return_inverse=True)) == [[[2, 2], [1, 1]], [0, 1, 0]]
+    assert values(flow.unique(rows, False, dim=1)) == [[2], [1], [2]]
+
+
 def test_unique_of_special_values():
     found, inverse, counts = flow.unique(flow.tensor([np.nan, 1.0, np.nan, -0.0, 0.0]), True, True, True)
     np.testing.assert_array_equal(found.numpy(), [0, 1, np.nan, np.nan])
