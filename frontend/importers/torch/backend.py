@@ -28,6 +28,7 @@ from oneflow.frontend.importers.torch.decompositions import decompositions
 from oneflow.frontend.importers.torch.errors import UnsupportedError
 from oneflow.frontend.importers.torch.exchange import to_array, to_tensor
 from oneflow.frontend.importers.torch.graph import Graph
+from oneflow.frontend.importers.torch.output_views import output_views
 from oneflow.frontend.methods import inplace, methods  # noqa: F401  adds the methods of tensors
 
 #: The options of `torch.compile(.., options=..)`, with their defaults.
@@ -60,14 +61,27 @@ def compiled(module: fx.GraphModule, _: Sequence[Any], fallback: bool, is_backwa
         UnsupportedError: operators have no counterpart, and there is no `fallback`.
     """
     try:
-        return Program(
-            module, 0 if is_backward else _count_forward_results(module), () if is_backward else _static_inputs()
-        )
+        return Program(module, 0, ()) if is_backward else _forward_program(module)
     except UnsupportedError as error:
         if not fallback:
             raise
         warnings.warn(f"backend oneflow: a graph runs in eager PyTorch: {error}", stacklevel=2)
         return make_boxed_func(module)
+
+
+def _forward_program(module: fx.GraphModule) -> Callable[[list[Any]], list[Any]]:
+    """A forward graph as a function of a list of inputs, whose results share memory as in PyTorch."""
+    count, static = _count_forward_results(module), _static_inputs()
+    views = output_views(module, count)
+    if views is None:
+        return Program(module, count, static)
+    program = Program(views.module, views.count, static)
+
+    def run(inputs: list[Any]) -> list[Any]:
+        return views.results(program(inputs))
+
+    run._boxed_call = True  # type: ignore[attr-defined]
+    return run
 
 
 def _static_inputs() -> Sequence[int]:

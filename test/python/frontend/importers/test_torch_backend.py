@@ -183,6 +183,24 @@ def test_mutation_and_aliasing_are_those_of_pytorch():
     assert [x.stride() for x in found] == [x.stride() for x in wanted]
 
 
+def test_results_that_are_views_of_one_tensor_share_memory():
+    def views(x):
+        y, z, w = x.sin(), x.cos(), x.exp()
+        first, second = y.split(2, 1)
+        return y[0], y.t(), first, second, z[1:], w, w.view(-1), x + 1
+
+    compiled = torch.compile(views, backend="oneflow", options={"fallback": False})
+    x = torch.linspace(-1, 1, 16).reshape(4, 4)
+    for _ in range(2):
+        expected, results = views(x), compiled(x)
+        for number, pair in enumerate(zip(expected, results, strict=True)):
+            torch.testing.assert_close(*pair, msg=str(number))
+            for tensor in (expected, results):
+                tensor[number].mul_(2)
+        for pair in zip(expected, results, strict=True):
+            torch.testing.assert_close(*pair)
+
+
 def test_results_share_memory_with_nothing_and_16_bits_are_exchanged_without_a_copy():
     for dtype in (torch.float32, torch.bfloat16, torch.float16, torch.int64, torch.bool):
         for tensor in (torch.ones(2, 3).to(dtype), torch.ones(()).to(dtype)):
