@@ -114,8 +114,10 @@ def _contractions(cpu: CpuTarget) -> ContractionParameters:
         # The left operand of a step, for a block of the depth, fits in half of the L2 cache.
         step_rows=max(cpu.l2_bytes // 2 // (BLOCK_DEPTH * F32_BYTES), max_tile_rows),
         steps_per_core=4,
-        # With more rows than these, arithmetic takes longer than reading the right operand from DRAM.
-        max_few_rows=max(F32_BYTES * _rate(cpu) // cpu.dram_bytes_per_cycle, 4),
+        # Packing reads a short piece of each row of the right operand, all in different pages.
+        max_few_rows=32,
+        # Every processor has at least eight ways.
+        max_shared_rows=8,
         few_rows_slice=8,
         max_row_groups=4,
         min_piece_bytes=_piece_bytes(cpu),

@@ -76,7 +76,10 @@ class ContractionParameters:
         max_tile_rows: most rows of a register tile.
         step_rows: rows of one parallel step; more rows where these leave `steps_per_core` steps for each core.
         steps_per_core: see `step_rows`.
-        max_few_rows: most rows of a product whose right operand is streamed from memory.
+        max_few_rows: most rows of a product whose right operand is streamed from memory: with more rows, a packed
+            operand is used often enough.
+        max_shared_rows: most rows of such a product whose left operand is read where it is: rows that are a power of
+            two apart share a set of the L1 cache.
         few_rows_slice: steps of a slice of the depth of such a product: each partial sum is loaded and stored once in
             so many steps.
         max_row_groups: more groups of rows are a loop, which loads the right operand from memory for each group.
@@ -97,6 +100,7 @@ class ContractionParameters:
     step_rows: int
     steps_per_core: int
     max_few_rows: int
+    max_shared_rows: int
     few_rows_slice: int
     max_row_groups: int
     min_piece_bytes: int
