@@ -86,7 +86,8 @@ class ContractionParameters:
         min_piece_bytes: fewest bytes of a piece of a row of the right operand. Pieces are as long as leaves a block
             of columns for each core, and as partial sums of all rows fit in the L1 cache: each piece begins in
             another page of memory.
-        max_dot_rows, max_dot_columns: most rows and columns of a tile of dot products.
+        max_dot_rows, max_dot_columns: most rows and columns of a tile of dot products, whose sums also fit in half of
+            the registers.
         dot_step_columns: columns of one parallel step of dot products.
         max_epilogue_cost: largest cost of an epilogue in the kernel of a product, see `epilogue_fusion`.
         fma_per_operation: multiply-adds of a register tile that take as long as an element operation of a loop nest,
