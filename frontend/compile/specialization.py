@@ -165,7 +165,10 @@ class Specialization:
             return self._guarded_call(leaves, defaults, name, record)
         if not self.executable.is_remote and set(classes) <= {np.ndarray, EagerTensor}:
             has_extras = any(isinstance(x, EagerTensor) and (x.requires_grad or x.is_view()) for x in arrays)
-            if self._host_call is None or has_extras or len(arrays) < len(leaves) or defaults:
+            passes_arrays = len(arrays) + len(defaults) == len(leaves) and all(
+                isinstance(x, STATIC) for x in defaults
+            )
+            if self._host_call is None or has_extras or not passes_arrays:
                 return self._guarded_call(leaves, defaults, name, record)
             if EagerTensor in classes:
                 return unguarded_call(classes, self._host_call, self._descs, self.traced)

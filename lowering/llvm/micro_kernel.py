@@ -8,7 +8,7 @@ Output is MLIR text on vectors.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from oneflow.lowering.llvm.column_block import ColumnBlock
@@ -26,15 +26,21 @@ class MicroKernel:
     block: ColumnBlock
     panel: Panel | None = None
 
-    def step(self, rows: Sequence[Mapping[int, Index]], carried: Sequence[LaneValue]) -> list[LaneValue]:
-        """Writes one step of the depth; `rows` are the induction variables of each row. Returns the accumulators."""
+    def step(
+        self, rows: Sequence[Mapping[int, Index]], carried: Sequence[LaneValue],
+        load: Callable[[int], LaneValue] | None = None,
+    ) -> list[LaneValue]:  # fmt: skip
+        """Writes one step of the depth; `rows` are the induction variables of each row. Returns the accumulators.
+
+        `load` loads the left operand for the number of a row from a copy.
+        """
         contraction, nest = self.contraction, self.contraction.nest
         depth = contraction.depth_index() if self.panel is not None else 0
         right = [self._right(depth, v) for v in range(self.block.vectors)]
         after = []
         for r, row in enumerate(rows):
             nest.indices |= row
-            left = contraction.load(contraction.left, nest.scalars)
+            left = load(r) if load else contraction.load(contraction.left, nest.scalars)
             spread = nest.writer.op(f"vector.broadcast {left.name} : {left.element} to {contraction.vector_type}")
             for v, vector in enumerate(right):
                 after.append(contraction.multiply_add(spread, vector, carried[r * len(right) + v]))

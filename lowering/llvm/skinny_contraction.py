@@ -2,7 +2,7 @@
 
     for a block of columns:                     the parallel range
       for a block of the depth:
-        for a slice of the depth:               a few steps
+        for a slice of the depth:               a few steps, of which the left operand is copied
           for a tile of columns:
             accumulators = partial sums         rows x vectors, from a buffer in the cache
             for k in the slice: the micro-kernel
@@ -30,6 +30,7 @@ from oneflow.lowering.llvm.contraction_nest import ContractionNest
 from oneflow.lowering.llvm.iteration_space import IterationSpace
 from oneflow.lowering.llvm.kernel import Kernel
 from oneflow.lowering.llvm.lanes import LaneValue
+from oneflow.lowering.llvm.left_slice import LeftSlice
 from oneflow.lowering.llvm.loop_nest import Vectorized
 from oneflow.lowering.llvm.micro_kernel import MicroKernel
 from oneflow.lowering.llvm.parallel_range import ParallelRange
@@ -74,6 +75,7 @@ class SkinnyContraction:
         self.block = max(min(piece * 8 // bits, self.column_count) // self.tile.size, 1) * self.tile.size
         self.micro_kernel = MicroKernel(self.contraction, self.tile)
         self.first_column: Index = 0
+        self.left: LeftSlice | None = None
 
     def _static_sizes(self) -> tuple[int, int, int]:
         """The numbers of rows, of columns, and of steps of the depth.
@@ -112,9 +114,12 @@ class SkinnyContraction:
 
     def emit(self) -> str:
         """The kernel's function and its launch as MLIR text."""
-        shape, element = [self.row_count, self.block], self.contraction.element
+        # Rows that are a power of two apart would share few sets of the L1 cache.
+        shape, element = [self.row_count, self.block + self.tile.size], self.contraction.element
         with self.writer.at_head():
             self.partial, self.total = (self.nest.allocate(shape, element) for _ in range(2))
+            if self.row_count > self.limits.max_shared_rows:
+                self.left = LeftSlice(self.contraction, self.rows, self.limits.few_rows_slice)
         tile = tile_shape(self.tiles, self.row_count, self.column_count, self.nest.lane_count)
         padded_rows = math.ceil(self.row_count / tile.rows) * tile.rows
         work = padded_rows * self.block * self.depth // self.limits.fma_per_operation
@@ -155,13 +160,15 @@ class SkinnyContraction:
         length = self.limits.few_rows_slice
         full, add = steps // length * length, self.writer.add
 
-        def whole_slice(begin: str) -> None:
-            self._over_columns(last, lambda: self._slice(begin, length))
+        def slice_of_steps(begin: Index, steps: int) -> None:
+            if self.left is not None:
+                self.left.copy(begin, steps)
+            self._over_columns(last, lambda: self._slice(begin, steps))
 
         if full:
-            self.nest.plain_loop(first, add(first, full), length, whole_slice)
+            self.nest.plain_loop(first, add(first, full), length, lambda begin: slice_of_steps(begin, length))
         if full != steps:
-            self._over_columns(last, lambda: self._slice(add(first, full), steps - full))
+            slice_of_steps(add(first, full), steps - full)
 
     def _slice(self, first: Index, steps: int) -> None:
         """Adds a few steps of the depth to the partial sums of a tile of columns."""
@@ -193,10 +200,11 @@ class SkinnyContraction:
         """Adds steps of the depth to the partial sums of some rows, in registers."""
         vectors = [(row, v) for row in rows for v in range(self.tile.vectors)]
         values = [self._load(self.partial, *vector) for vector in vectors]
-        indices = [self.rows.indices(row) for row in rows]
+        indices, left = [self.rows.indices(row) for row in rows], self.left
+        loads = None if left is None else lambda number: left.load(rows[number])
         for step in range(steps):
             self.nest.indices[self.contraction.depth[0].id] = self.writer.add(first, step)
-            values = self.micro_kernel.step(indices, values)
+            values = self.micro_kernel.step(indices, values, loads)
         for vector, value in zip(vectors, values, strict=True):
             self._store(self.partial, *vector, value)
 

@@ -38,7 +38,6 @@ class CpuTarget:
         has_amx: whether there are matrix registers.
         cache_line_bytes, page_bytes: sizes of a cache line and of a page of memory.
         tlb_entries: number of pages in the first-level translation look-aside buffer (TLB) of data.
-        dram_bytes_per_cycle: bytes that one core reads from DRAM in one cycle.
         wake_cycles: cycles until a waiting thread of the pool runs.
         fitted: measured parameters, which replace the parameters that follow from the facts above.
     """
@@ -65,7 +64,6 @@ class CpuTarget:
     cache_line_bytes: int = 64
     page_bytes: int = 4096
     tlb_entries: int = 64
-    dram_bytes_per_cycle: int = 8
     wake_cycles: int = 3125
     fitted: Fitted = field(default_factory=dict, hash=False)
 

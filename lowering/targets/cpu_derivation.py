@@ -36,6 +36,9 @@ MAX_PARTS = 16
 #: The depth of a block of a product: products that are summed before the sum is added to a total. It is equal on all
 #: processors, since other blocks round differently.
 BLOCK_DEPTH = 512
+#: Rows of a matrix that are read at once: the hardware prefetches so many streams of memory, and one stream alone
+#: does not use the bandwidth.
+STREAMS = 8
 #: Rows and vectors of the part of a product's result that is worth a parallel step.
 STEP_ROWS, STEP_VECTORS = 64, 4
 
@@ -107,21 +110,23 @@ def _loops(cpu: CpuTarget) -> LoopParameters:
 def _contractions(cpu: CpuTarget) -> ContractionParameters:
     # Twice the multiply-adds in flight; two registers stay for the operands.
     max_tile_rows = min(cpu.vector_registers - 2, 2 * cpu.fma_latency * cpu.fma_ports)
-    # The tile of dot products is square and fills half of the registers.
-    dot_columns = math.isqrt(cpu.vector_registers // 2)
+    # A tile of as many rows and columns of dot products fills half of the registers.
+    square = math.isqrt(cpu.vector_registers // 2)
     return ContractionParameters(
         max_tile_rows=max_tile_rows,
         # The left operand of a step, for a block of the depth, fits in half of the L2 cache.
         step_rows=max(cpu.l2_bytes // 2 // (BLOCK_DEPTH * F32_BYTES), max_tile_rows),
         steps_per_core=4,
-        # With more rows than these, arithmetic takes longer than reading the right operand from DRAM.
-        max_few_rows=max(F32_BYTES * _rate(cpu) // cpu.dram_bytes_per_cycle, 4),
-        few_rows_slice=8,
+        # Packing reads a short piece of each row of the right operand, all in different pages.
+        max_few_rows=32,
+        # Every processor has at least eight ways.
+        max_shared_rows=8,
+        few_rows_slice=STREAMS,
         max_row_groups=4,
         min_piece_bytes=_piece_bytes(cpu),
-        max_dot_rows=2 * dot_columns,
-        max_dot_columns=dot_columns,
-        dot_step_columns=8 * dot_columns,
+        max_dot_rows=2 * square,
+        max_dot_columns=STREAMS,
+        dot_step_columns=8 * square,
         max_epilogue_cost=64,
         fma_per_operation=8,
         dynamic_depth=BLOCK_DEPTH // 2,

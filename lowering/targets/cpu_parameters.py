@@ -76,14 +76,18 @@ class ContractionParameters:
         max_tile_rows: most rows of a register tile.
         step_rows: rows of one parallel step; more rows where these leave `steps_per_core` steps for each core.
         steps_per_core: see `step_rows`.
-        max_few_rows: most rows of a product whose right operand is streamed from memory.
+        max_few_rows: most rows of a product whose right operand is streamed from memory: with more rows, a packed
+            operand is used often enough.
+        max_shared_rows: most rows of such a product whose left operand is read where it is: rows that are a power of
+            two apart share a set of the L1 cache.
         few_rows_slice: steps of a slice of the depth of such a product: each partial sum is loaded and stored once in
             so many steps.
         max_row_groups: more groups of rows are a loop, which loads the right operand from memory for each group.
         min_piece_bytes: fewest bytes of a piece of a row of the right operand. Pieces are as long as leaves a block
             of columns for each core, and as partial sums of all rows fit in the L1 cache: each piece begins in
             another page of memory.
-        max_dot_rows, max_dot_columns: most rows and columns of a tile of dot products.
+        max_dot_rows, max_dot_columns: most rows and columns of a tile of dot products, whose sums also fit in half of
+            the registers.
         dot_step_columns: columns of one parallel step of dot products.
         max_epilogue_cost: largest cost of an epilogue in the kernel of a product, see `epilogue_fusion`.
         fma_per_operation: multiply-adds of a register tile that take as long as an element operation of a loop nest,
@@ -97,6 +101,7 @@ class ContractionParameters:
     step_rows: int
     steps_per_core: int
     max_few_rows: int
+    max_shared_rows: int
     few_rows_slice: int
     max_row_groups: int
     min_piece_bytes: int

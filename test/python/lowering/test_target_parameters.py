@@ -27,7 +27,7 @@ def test_cpus_differ_by_vectors_registers_and_caches():
     narrow, wide, widest = (CPU_TARGETS[f"x86-64-v{n}"].kernels for n in (2, 3, 4))
     assert [k.loops.chunk_steps for k in (narrow, wide, widest)] == [1024, 4096, 8192]
     assert [k.loops.short_row for k in (narrow, wide, widest)] == [2, 4, 8]
-    assert [k.contractions.max_dot_columns for k in (narrow, wide, widest)] == [2, 2, 4]
+    assert [k.contractions.max_dot_rows for k in (narrow, wide, widest)] == [4, 4, 8]
     assert [k.splits.min_part_operations for k in (narrow, wide, widest)] == [4096, 16384, 32768]
     arm = CPU_TARGETS["aarch64-neon"].kernels
     assert (arm.loops.chunk_steps, arm.loops.tile_rows, arm.contractions.step_rows) == (2048, 48, 128)
@@ -41,7 +41,7 @@ def test_sizes_of_a_cpu_fit_its_caches_and_registers(cpu):
     assert 4 * kernels.loops.max_transposed_elements <= cpu.l2_bytes
     assert 4 * 512 * kernels.contractions.step_rows <= cpu.l2_bytes
     assert kernels.contractions.max_tile_rows < cpu.vector_registers
-    assert kernels.contractions.max_dot_rows * kernels.contractions.max_dot_columns <= cpu.vector_registers
+    assert kernels.contractions.max_dot_rows <= cpu.vector_registers // 2
 
 
 def test_sizes_of_a_cpu_follow_its_facts():

@@ -350,6 +350,17 @@ def test_numbers_among_the_arguments_choose_the_program():
         np.testing.assert_array_equal(compiled(X, k=5.0), X * 5)
 
 
+def test_defaults_that_calls_do_not_pass_need_no_guards():
+    compiled = flow.compile(lambda x, k=2.0, name="k": x * k)
+    compiled(X)
+    guarded = flow.compile(lambda x, y=X: x + y)
+    for _ in range(2):
+        np.testing.assert_array_equal(compiled(X), X * 2)
+        np.testing.assert_array_equal(guarded(X), X * 2)
+    assert "unguarded" in compiled._fast[1].__qualname__
+    assert compiled._fast[1]((X, 2.0)) is NotImplemented
+
+
 def test_calls_within_a_trace_are_inlined(double):
     outer = flow.compile(lambda x: double(x) + double(X))
     for _ in range(2):
