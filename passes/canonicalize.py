@@ -55,11 +55,11 @@ class Canonicalize(Pass):
         Raises:
             PassError: `laws` names an unknown law, or a law returns values of other types than the replaced results.
         """
-        known = law_names(registry)
+        known = law_names(registry) if self.laws else frozenset[str]()
         for name in self.laws:
             if name not in known:
                 raise PassError(f"{self.name}: unknown law {name}{suggestion(name, known)}")
-        _Rewriter(registry, frozenset(self.laws) or known).run(module.operation)
+        _Rewriter(registry, frozenset(self.laws)).run(module.operation)
 
 
 def law_names(registry: Registry) -> frozenset[str]:
@@ -139,14 +139,14 @@ class LawBuilder(IRBuilder):
 class _Rewriter:
     """A worklist of operations by their first result; operations that a rewrite touches are added again.
 
-    Operations are no keys: MLIR hashes operations by their content, which rewriting changes.
+    `laws` are the names of the laws that are applied, all laws where there is no name. Operations are no keys: MLIR
+    hashes operations by their content, which rewriting changes.
     """
 
     def __init__(self, registry: Registry, laws: frozenset[str]) -> None:
-        self.registry, self.laws = registry, laws
+        self.registry, self.laws, self.folds = registry, laws, not laws or FOLDING in laws
         self.ops = LawBuilder(registry)
         self.worklist: dict[ir.Value, ir.Operation] = {}
-        self.rules = {r.name: [law for law in r.laws if law.name in laws] for r in registry}
 
     def run(self, root: ir.Operation) -> None:
         operations = gather(root, _is_ours)
@@ -172,8 +172,8 @@ class _Rewriter:
 
     def _rewrite(self, op: ir.Operation) -> None:
         """Folds the operation or applies the first law that holds."""
-        laws = self.rules[op.name[len(dialect.PREFIX) :]]
-        foldable = FOLDING in self.laws and bool(op.operands) and self._all_constant(op)
+        laws = [law for law in dialect.record_of(op, self.registry).laws if not self.laws or law.name in self.laws]
+        foldable = self.folds and bool(op.operands) and self._all_constant(op)
         if not laws and not foldable:
             return
         self.ops.begin(op)

@@ -6,6 +6,7 @@ pass, with the operations that the pass is nested in.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -36,7 +37,7 @@ class Step:
     options: str = ""
     anchors: tuple[str, ...] = ()
 
-    @property
+    @functools.cached_property
     def ours(self) -> Pass | None:
         """The pass, where the pass belongs to this package."""
         return PASSES[self.name].from_options(split_options(self.options)) if self.name in PASSES else None

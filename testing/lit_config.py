@@ -26,13 +26,15 @@ import lit.formats
 import lit.Test
 
 import oneflow
-from oneflow.testing import fork_server
+from oneflow.testing import fork_client, fork_server
 
 COMMANDS = {
     "oneflow-opt": "oneflow.tools.oneflow_opt",
     "oneflow-run": "oneflow.tools.oneflow_run",
     "oneflow-translate": "oneflow.tools.oneflow_translate",
 }
+#: FileCheck of the package `filecheck`, where LLVM's is missing.
+FILE_CHECK = {"FileCheck": "oneflow.testing.file_check"}
 #: lit's name of an unnamed suite.
 UNNAMED = "<unnamed>"
 _RUN = re.compile(r"RUN:(.*)")
@@ -82,8 +84,6 @@ def setup(config: Any) -> None:
     _set_environment(config.environment)
     config.substitutions.append(("%python", f'"{sys.executable}"'))
     config.substitutions += [(_word(name), command) for name, command in _commands(config.environment).items()]
-    if shutil.which("FileCheck") is None:
-        config.substitutions.append((_word("FileCheck"), f'"{sys.executable}" -m filecheck'))
 
 
 def _set_environment(environment: dict[str, str]) -> None:
@@ -97,13 +97,14 @@ def _set_environment(environment: dict[str, str]) -> None:
 
 def _commands(environment: dict[str, str]) -> dict[str, str]:
     """How each command is run: by a server with the loaded package, or by Python where no server can run."""
-    modules = {name: module for name, module in COMMANDS.items() if find_spec(module)}
+    own_check = FILE_CHECK if shutil.which("FileCheck") is None and find_spec("filecheck") else {}
+    modules = {name: module for name, module in {**COMMANDS, **own_check}.items() if find_spec(module)}
     if not hasattr(socket, "AF_UNIX"):
         return {name: f'"{sys.executable}" -m {module}' for name, module in modules.items()}
     path = os.path.join(tempfile.mkdtemp(prefix="oneflow-lit-"), "server")
     fork_server.start(path, list(modules.values()), {**os.environ, **environment})
     atexit.register(shutil.rmtree, os.path.dirname(path), ignore_errors=True)
-    client = f'"{sys.executable}" -S -E -s "{fork_server.__file__}" "{path}"'
+    client = f'"{sys.executable}" -S -E -s "{fork_client.__file__}" "{path}"'
     return {name: f"{client} {module}" for name, module in modules.items()}
 
 

@@ -8,6 +8,7 @@ Input and output are functions of the LLVM dialect.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -42,9 +43,14 @@ class FloatsToBits(Pass):
 
     def run(self, module: ir.Module, registry: Registry) -> None:
         """Rewrites the functions with such values."""
+        has_narrow = functools.cache(_has_narrow_floats)
+
+        def introduces_narrow(op: ir.Operation) -> bool:
+            return op.name in _SOURCES and any(has_narrow(result.type) for result in op.results)
+
         for function in (o.operation for o in module.body.operations if o.operation.name == "llvm.func"):
             declared = function.attributes["function_type"].value
-            if _has_narrow_floats(declared) or gather(function, _introduces_narrow_floats):
+            if has_narrow(declared) or gather(function, introduces_narrow):
                 with function.location:
                     function.attributes["function_type"] = ir.TypeAttr.get(_as_bits(declared))
                     _rewrite(function)
@@ -83,11 +89,6 @@ def _has_narrow_floats(kind: ir.Type) -> bool:
 def _is_narrow(value: ir.Value) -> bool:
     """Whether a value has 16-bit float elements."""
     return _has_narrow_floats(value.type)
-
-
-def _introduces_narrow_floats(op: ir.Operation) -> bool:
-    """Whether an operation brings 16-bit floats into a function."""
-    return op.name in _SOURCES and any(map(_is_narrow, op.results))
 
 
 def _rewrite(function: ir.Operation) -> None:

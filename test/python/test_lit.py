@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import subprocess
@@ -20,9 +21,21 @@ FILES = sorted(
 
 @pytest.fixture(scope="module")
 def results(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, str]]:
-    """lit's verdict on every selected file."""
+    """lit's verdict on every selected file; the processes of a session share one run."""
     chosen = [i.callspec.params["file"] for i in request.session.items if i.name.startswith("test_lit[")]  # type: ignore[attr-defined]
-    report = tmp_path_factory.mktemp("lit") / "report.json"
+    own = tmp_path_factory.getbasetemp()
+    folder = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+    report = folder / "lit.json"
+    with open(folder / "lit.lock", "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not report.exists():
+            _run_lit(chosen, report)
+    tests = json.loads(report.read_text())["tests"]
+    return {t["name"].partition(" :: ")[2]: t for t in tests}
+
+
+def _run_lit(chosen: list[str], report: Path) -> None:
+    """Runs lit on the chosen files, and writes the report."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT.parents[1] / "src")}
     command = [
         sys.executable,
@@ -35,8 +48,6 @@ def results(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     ]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert report.exists(), done.stdout + done.stderr
-    tests = json.loads(report.read_text())["tests"]
-    return {t["name"].partition(" :: ")[2]: t for t in tests}
 
 
 @pytest.mark.parametrize("file", FILES)
