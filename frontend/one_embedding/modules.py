@@ -136,7 +136,7 @@ class MultiTableEmbedding(Module):
         embeddings = self._embeddings(ids, table_ids)
         if is_global:
             own = F.unsqueeze(ranks.owned(ids), -1)
-            embeddings = ranks.sum_of_pieces(F.where(own, embeddings, 0.0), layout)
+            embeddings = ranks.sum_of_shards(F.where(own, embeddings, 0.0), layout)
         if not is_grad_enabled() or not self.shadow.requires_grad:
             return embeddings
         if self.looked_up is not None and self.looked_up.builder is current_builder():

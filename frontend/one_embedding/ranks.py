@@ -1,7 +1,7 @@
 """Tables of a job of several processes: a process has the rows of the ids whose remainder is its rank.
 
 Ids in a global tensor are looked up by every process. A process gives the embeddings of its own ids and zeros for
-others, so that the pieces are partial sums; it updates the rows of its own ids alone.
+others, so that the shards are partial sums; it updates the rows of its own ids alone.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend import env
 from oneflow.frontend import functional as F  # noqa: N812
 from oneflow.frontend.core.tensor import Tensor
-from oneflow.frontend.global_tensor import FromLocalPiece, to_global
+from oneflow.frontend.global_tensor import FromLocalShard, to_global
 from oneflow.frontend.tracing.capture import layout_of
-from oneflow.runtime.pieces import Layout
+from oneflow.runtime.shards import Layout
 
 
 def expect_all_ranks(ids: Any, name: str) -> None:
@@ -43,11 +43,11 @@ def owned(ids: Tensor) -> Tensor:
     return F.eq(F.remainder(ids, env.get_world_size()), env.get_rank())
 
 
-def sum_of_pieces(piece: Tensor, like: Any) -> Tensor:
-    """The sum of the pieces of all processes, with the placement and, for whole tensors and splits, the layout of
+def sum_of_shards(shard: Tensor, like: Any) -> Tensor:
+    """The sum of the shards of all processes, with the placement and, for whole tensors and splits, the layout of
     `like`.
     """
     placement, nd = layout_of(like)
-    desc = TensorDesc(piece.shape, piece.dtype)
-    partial: Tensor = FromLocalPiece.apply(piece, placement, Layout(desc, (P,) * len(nd)))
+    desc = TensorDesc(shard.shape, shard.dtype)
+    partial: Tensor = FromLocalShard.apply(shard, placement, Layout(desc, (P,) * len(nd)))
     return to_global(partial, placement, tuple(s if s.kind == "S" else B for s in nd))
