@@ -115,7 +115,7 @@ def test_programs_of_many_ranks_run(ranks, tmp_path):
     out = run([*job, sys.executable, str(program)], tmp_path, ROOT)
     assert out.count("[20. 20. 20.]") == ranks and out.count("oneflow.ccl_") >= ranks
     assert out.count("True") == 3 * ranks and "False" not in out  # ranks may write into each other's lines
-    assert out.count("(S(1),)") == ranks
+    assert out.count("(oneflow.sbp.split(dim=1),)") == ranks
 
 
 def test_environment_variables_are_documented():
