@@ -31,7 +31,7 @@ def seconds(call: Callable[[], T]) -> tuple[float, T]:
 
 
 def cells(times: Sequence[Sequence[float]], columns: int) -> list[str]:
-    """The cells of a row: the medians of `columns` libraries, those of the others relative to the first, and the
+    """The cells of a row: the medians of `columns` libraries, all but the first relative to the first, and the
     noise of the first, its interquartile range relative to its median. Cells of absent libraries are empty.
     """
     medians = [statistics.median(t) for t in times]

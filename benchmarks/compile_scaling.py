@@ -27,7 +27,8 @@ HEADING = "## Growth"
 SIZES = (1_000, 3_000, 10_000, 30_000)
 #: The operators of a first run, which imports modules and fills tables.
 WARM_UP = 100
-#: A pass is linear if the time per operator of the largest program is at most this multiple of that of the smallest.
+#: A pass is linear if the time per operator of the largest program is at most this multiple of the time of the
+#: smallest.
 MAX_GROWTH = 2.0
 TENSOR = "tensor<64x64xf32>"
 

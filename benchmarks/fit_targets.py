@@ -198,7 +198,7 @@ class Gpu:
 
 
 def measure(fit: Fit, machine: Machine[T], target: T) -> dict[int, float]:
-    """For each candidate the geometric mean of the times of programs, in multiples of those of the derived value."""
+    """For each candidate the geometric mean of the times of programs, in multiples of the derived value's times."""
     candidates = fit.candidates(target)
     logs = dict.fromkeys(candidates, 0.0)
     for name in fit.programs:

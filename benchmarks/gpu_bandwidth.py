@@ -31,7 +31,7 @@ def rows() -> Iterator[Callable[[], Row]]:
 
 
 def along_rows(name: str, size: int, dtype: str, gradient: bool) -> Row:
-    """A row-wise function of 64 Mi elements, or the gradients by all inputs; bytes are those of the measured pass."""
+    """A row-wise function of 64 Mi elements, or the gradients by all inputs; bytes belong to the measured pass."""
     make, vectors = ALONG_ROWS[name]
     count = (1 << 26) // size
     arrays = [normal(count, size, dtype=dtype), *(normal(size, dtype=dtype) for _ in range(vectors))]

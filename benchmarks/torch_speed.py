@@ -60,7 +60,7 @@ MODELS: dict[str, tuple[Callable[[], Any], str, tuple[int, ...]]] = {
 
 
 def measure_here(name: str, rounds: int) -> dict[str, Any]:
-    """The times of a model: those of the start, and those of calls in turn unless `rounds` is 0."""
+    """The times of a model: of the start, and of calls in turn unless `rounds` is 0."""
     make, argument, shape = MODELS[name]
     _ = define_torchvision()
     torch.manual_seed(0)

@@ -145,7 +145,7 @@ def _solve_free(op: Call, source: Shape, target: Sequence[int]) -> Shape:
     total, rest = count(source), math.prod(t for t in target if t != -1)
     if rest == 0 or (total is not None and total % rest):
         elements = "an unknown number of" if total is None else total
-        raise op.error(f"cannot solve -1 in shape {list(target)} for {elements} elements")
+        raise op.error(f"expected a size for -1 in shape {list(target)}, got {elements} elements, which fit no size")
     return tuple((None if total is None else total // rest) if t == -1 else t for t in target)
 
 

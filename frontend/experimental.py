@@ -78,7 +78,7 @@ class CustomOpModule:
     def _file(self, ending: str) -> Path:
         path = self.folder / f"{self.name}_{ending}"
         if not path.is_file():
-            raise library.LibraryError(f"expected the file {path}")
+            raise library.LibraryError(f"expected the file {path}, got no such file")
         return path
 
 

@@ -43,7 +43,7 @@ class JoinBoxing(Pass):
     Reductions move to where the last of their operands is computed, so that the reductions overlap with later work. A
     bucket is one collective of several tensors, of at most `bytes` together on a rank (by default the number of the
     interconnect), or of one larger tensor: the first of many gradients are reduced while the last are computed. Sizes
-    are those of logical shapes, so that all ranks join the same casts.
+    are sizes of logical shapes, so that all ranks join the same casts.
     """
 
     name: ClassVar[str] = "oneflow-join-boxing"

@@ -2,9 +2,9 @@
 
 python test/check_types.py
 
-Benchmarks, documents and examples have the strict settings of the package, tests those of `test/mypy.ini`. Modules
-import others of their folder by name, so that every folder is a root of imports. `mypy -p oneflow` checks the package
-itself.
+Benchmarks, documents and examples have the strict settings of the package, tests the settings of `test/mypy.ini`.
+Modules import others of their folder by name, so that every folder is a root of imports. `mypy -p oneflow` checks the
+package itself.
 """
 
 from __future__ import annotations

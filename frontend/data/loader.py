@@ -154,7 +154,8 @@ class DataLoader:
     ) -> None:
         if self.is_iterable and (shuffle or sampler is not None or batch_sampler is not None):
             raise fail(
-                "expected no shuffle, sampler and batch_sampler for an IterableDataset, which has its own order"
+                "expected no shuffle, sampler and batch_sampler for an IterableDataset, which has its own order, got"
+                f" shuffle={shuffle}, sampler={sampler!r} and batch_sampler={batch_sampler!r}"
             )
         if sampler is not None and shuffle:
             raise fail("expected either sampler or shuffle, got both; leave shuffle out")

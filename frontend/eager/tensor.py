@@ -319,7 +319,7 @@ class EagerTensor(Tensor):
     def retain_grad(self) -> None:
         """Has `backward` keep the gradient of a computed tensor in `grad`."""
         if not self.requires_grad:
-            raise refuse("expected a tensor that requires grad")
+            raise refuse(f"expected a tensor that requires grad for retain_grad, got {self.desc} that requires none")
         self.handle.leaf = self.handle.leaf or Leaf()
 
     def numpy(self) -> np.ndarray:  # type: ignore[override]

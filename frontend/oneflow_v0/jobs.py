@@ -185,7 +185,9 @@ def current_job(what: str) -> Job:
     """
     job = _current_job.get()
     if job is None:
-        raise CallError(f"{what} is called in the function of a job, a @flow.global_function")
+        raise CallError(
+            f"expected {what} in the function of a job, got a call outside; decorate with @flow.global_function"
+        )
     return job
 
 

@@ -30,7 +30,7 @@ from oneflow.runtime.failures import position_error, size_error
 
 #: The number of low bits of a symbolic address that are the offset in its region.
 OFFSET_BITS = 56
-#: The alignment in bytes of a region, that of the driver's allocations.
+#: The alignment in bytes of a region, as of the driver's allocations.
 REGION_ALIGNMENT = 256
 OFFSET_MASK = (1 << OFFSET_BITS) - 1
 #: A region that every external kernel writes: collectives have to run in the same order on all ranks.

@@ -36,7 +36,7 @@ MAX_ELEMENTS = 1 << 14
 #: The most results that a call has.
 MAX_RESULTS = 64
 SIZES = (0, 1, 1, 2, 3, 5, 7, 8, 16, 17, 31, 33, 40)
-#: Types of the first values; types whose arithmetic differs most from that of f32 are the most frequent.
+#: Types of the first values; types whose arithmetic differs most from f32's arithmetic are the most frequent.
 TYPES = (dt.float32,) * 4 + (dt.float64,) * 3 + (dt.float16, dt.bfloat16) * 2 + (*dt.INTEGERS, dt.bool_)
 #: Families whose operators fuse: half of a program consists of such operators.
 FUSING = frozenset("unary binary scalar_ops reduce movement slicing padding softmax joining select".split())

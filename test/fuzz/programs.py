@@ -64,7 +64,7 @@ def made_by(program: Program) -> list[str]:
 
 
 def check_gradient(program: Program, module: ir.Module) -> None:
-    """The compiled gradient is that of the references, and of finite differences."""
+    """The compiled gradient equals the gradient of the references, and finite differences."""
     try:
         run_passes(module, "oneflow-infer-types", "oneflow-autodiff{func=main cotangents=true}")
     except PipelineFailure as error:

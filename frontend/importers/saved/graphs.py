@@ -216,7 +216,7 @@ def _run(function: ir.Operation, values: dict[ir.Value, Any], file: str) -> list
         with located(_source_location(operation, file)):
             results = _results(operation, values)
         values.update(zip(operation.results, results, strict=True))
-    raise SavedError("expected the program to return results")
+    raise SavedError("expected the program to end with func.return, got none")
 
 
 def _results(op: ir.Operation, values: Mapping[ir.Value, Any]) -> Sequence[Any]:

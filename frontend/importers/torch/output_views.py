@@ -29,7 +29,7 @@ class OutputViews:
     sources: Sequence[tuple[int, Sequence[fx.Node]]]
 
     def results(self, computed: Sequence[Any]) -> list[Any]:
-        """The results of the original graph, made of those of `module`."""
+        """The results of the original graph, made of the results of `module`."""
         return [_view(computed[number], calls) for number, calls in self.sources]
 
 

@@ -31,7 +31,7 @@ def test_transforms_are_those_of_scipy(name, norm):
 
 @pytest.mark.parametrize("name", flow.fft.__all__)
 def test_gradients_are_adjoints(name):
-    """The real inner product of a cotangent with the transform is that of the gradient with the operand."""
+    """The real inner products of a cotangent with the transform and of the gradient with the operand are equal."""
     x = REALS if name in FROM_REALS else COMPLEX
     leaf = flow.tensor(x, requires_grad=True, dtype=flow.float64 if name in FROM_REALS else flow.complex128)
     transform = getattr(flow.fft, name)

@@ -196,7 +196,7 @@ def test_failure_of_upstream_in_a_run_is_found(context: ir.Context, tmp_path: Pa
 
 
 def test_unwritable_reproducer(context: ir.Context, tmp_path: Path) -> None:
-    """The error is still that of the pass."""
+    """The error is still the error of the pass."""
     (tmp_path / "missing").touch()
     with pytest.raises(PipelineFailure, match="the program could not be written"):
         Pipeline.parse("builtin.module(test-spoil)", context).run(

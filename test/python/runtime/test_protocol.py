@@ -1,4 +1,4 @@
-"""One protocol for all executables: those of a device and of ranks are used alike, and the frontend names no backend.
+"""One protocol for all executables: of the host, a device and ranks; and the frontend names no backend.
 
 The types of `runtime.backends` are checked by mypy.
 """

@@ -24,7 +24,7 @@ HEADS = "expected static numbers of heads, query's a multiple of key's, got 3 of
 PLAIN = [t(1, 2, 3, 4), t(1, 2, 5, 4), t(1, 2, 5, 4)]
 SHARED = [t(2, 4, 3, 2), t(2, 2, 3, 2), t(2, 2, 3, 3)]
 #: Heads in groups of two, and all heads in one group.
-SPLIT: dict[str, Any] = {"gradient": False, "why": "for signatures; gradients are as those of fewer heads"}
+SPLIT: dict[str, Any] = {"gradient": False, "why": "for signatures; gradients are as with fewer heads"}
 TWELVE = [t(1, 12, 2, 2), t(1, 6, 3, 2), t(1, 6, 3, 2)]
 ONE = [t(1, 3, 3, 2), t(1, 1, 3, 2), t(1, 1, 3, 2)]
 

@@ -6,7 +6,7 @@ from oneflow.dialect.dtypes import float16, float32
 from oneflow.testing.sample import Bad, Sample, t, v
 
 BENDS = "the second derivative jumps at elements"
-AGAIN = "its operators are those of a gradient that is checked"
+AGAIN = "its operators are operators of a gradient that is checked"
 POOL: dict[str, Any] = {"pooled_h": 2, "pooled_w": 1, "spatial_scale": 0.5, "sampling_ratio": 2}
 REGION = v([[0.25, 0.3, 0.1, 2.1, 3.3]])
 ONE = {**POOL, "pooled_h": 1, "sampling_ratio": 1}

@@ -4,7 +4,7 @@ from oneflow.dialect.dtypes import bool_, float16, float32, float64, int32
 from oneflow.testing.sample import Bad, Sample, t
 
 HALVES = (float32, float16)
-AGAIN = "its operators are those of a gradient that is checked"
+AGAIN = "its operators are operators of a gradient that is checked"
 LOW, HIGH = t(2, low=0.0, high=1.0), t(2, low=1.5, high=3.0)
 CORNERS = [LOW, HIGH, LOW, HIGH, LOW, HIGH, LOW, HIGH]
 SIDES = [t(2, low=0.5, high=2.0)] * 4

@@ -60,7 +60,7 @@ MORE = [
     Sample("adadelta_update", [*P, RATE, GO, positive(3, 4), positive(3, 4)], {**ALL, **EPSILON, "maximize": True}),
     Sample("adadelta_update", [*P, RATE, SKIP, positive(3, 4), positive(3, 4), t(3, 4, dtype=float16)], EPSILON),
 ]  # fmt: skip
-#: Gradients near the ends of a type's range, whose squares are not within that of f32.
+#: Gradients near the ends of a type's range, whose squares are not within the range of f32.
 ENDS = {
     float32: [1e20, -3e19, 2e-25, -1e-12],
     float16: [6e4, -1e3, 1e-7, -2e-5],

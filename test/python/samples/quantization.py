@@ -3,7 +3,7 @@
 from oneflow.dialect.dtypes import float16, float32, int64
 from oneflow.testing.sample import Bad, Sample, t, v
 
-WHY = "the gradient is that of the identity"
+WHY = "the gradient is the gradient of the identity"
 ONE, EACH = (v([0.125]), v([3.0])), (v([0.125, 0.25, 0.5]), v([3.0, 1.0, 7.0]))
 AFFINE, CAMBRICON = {"quantization_scheme": "affine"}, {"quantization_formula": "cambricon"}
 #: Slices without extent: zeros, one number, and numbers whose scale f16 rounds to 0.

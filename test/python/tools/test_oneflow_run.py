@@ -227,7 +227,7 @@ NAMED = """func.func @main(%left: tensor<2x3xf32>, %1: tensor<2x3xf32>,
 
 @pytest.mark.parametrize("names", [("left", "arg1", "a.b", "own"), ("arg0", "arg1", "arg2", "arg3")])
 def test_arguments_have_the_names_of_the_program(names: tuple[str, ...], run: Runner, folder: Path) -> None:
-    """Names are those of the attribute, else those of the text; `arg<n>` is the n-th argument in any case."""
+    """Names are names of the attribute, else of the text; `arg<n>` is the n-th argument in any case."""
     (folder / "p.mlir").write_text(NAMED)
     assert run("p.mlir", *(f"--input={n}=x.npy" for n in names), "--output=out.npy") == (0, "", "")
     np.testing.assert_array_equal(np.load("out.npy"), 4 * X)

@@ -14,7 +14,7 @@ func.func @main(%x: tensor<4x8xf32>, %w: tensor<8x2xf32>) -> tensor<4x2xf32> {
   return %0 : tensor<4x2xf32>
 }
 """
-#: Modules that a command reports: those of the project, the dialects of MLIR's bindings, and Triton.
+#: Modules that a command reports: modules of the project, the dialects of MLIR's bindings, and Triton.
 REPORT = """
 import sys
 print(*(m for m in sys.modules if m.startswith(("oneflow.", "torch_mlir.dialects.", "triton"))), file=sys.stderr)

@@ -1,7 +1,7 @@
 """How many files of the package a call of a compiled function enters: at most three warm, at most six otherwise.
 
-A call is warm if its arguments are like those of an earlier call, all guards hold, and the captured tensors have the
-memory of the last call. The work of a call is then read in a few files.
+A call is warm if its arguments are like the arguments of an earlier call, all guards hold, and the captured tensors
+have the memory of the last call. The work of a call is then read in a few files.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ def test_sizes_that_return_get_their_own_kernel(compiled):
 
 
 def test_gradients_and_updates(compiled):
-    """Gradients and updates for changing lengths equal those of eager mode on the host."""
+    """Gradients and updates for changing lengths equal the gradients and updates of eager mode on the host."""
     weight = floats(4, 2)
 
     def run(x, device):

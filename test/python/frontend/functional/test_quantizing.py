@@ -44,7 +44,7 @@ def test_running_averages_of_a_range():
 
 
 def test_quantization_aware_convolutions_round_images_and_weight():
-    """The scale of the images is 1, that of the weight 2 / 127; gradients are those of the convolution."""
+    """The scale of the images is 1, of the weight 2 / 127; gradients are as in the convolution."""
     x = flow.tensor([[[127.0, 1.4, -2.6]]], requires_grad=True)
     layer = flow.nn.QatConv1d(1, 1, 1, bias=False)
     flow.nn.init.constant_(layer.weight, 2.0)

@@ -171,7 +171,9 @@ def test_calls_outside_of_jobs_are_refused():
         flow.global_function(type="test")
     with pytest.raises(flow.CallError, match=r"expected x to be annotated with tp\.Numpy\.Placeholder"):
         flow.global_function()(lambda x: x)
-    with pytest.raises(flow.CallError, match=r"flow\.get_variable is called in the function of a job"):
+    with pytest.raises(
+        flow.CallError, match=r"expected flow\.get_variable in the function of a job, got a call outside"
+    ):
         flow.get_variable("w", (2,))
     with pytest.raises(flow.CallError, match="expected 2 values for 1 boundaries, got 3"):
         flow.optimizer.PiecewiseConstantScheduler([1], [1.0, 2.0, 3.0])

@@ -151,7 +151,7 @@ def test_computed_sizes(function: Callable[[Any, Any], Any], spec: flow.TensorSp
 
 
 def test_sizes_of_several_tensors() -> None:
-    """A size may be computed from those of tensors of any ranks and types."""
+    """A size may be computed from sizes of tensors of any ranks and types."""
     program = flow.compile(
         lambda x, y: flow.zeros(x.shape[0] * y.shape[0], x.shape[1]) + y.shape[0], IMAGES,
         flow.TensorSpec((None,), flow.int64),

@@ -70,7 +70,7 @@ def compiled(context):
 
 
 def number_of(sample, dtype):
-    """The number of a case among those of its operator."""
+    """The number of a case among the cases of its operator."""
     return next(n for n, (s, d) in enumerate(OPERATORS[sample.op]) if s is sample and d is dtype)
 
 

@@ -24,7 +24,7 @@ from oneflow.runtime.executable import Options, compile_module
 
 
 def compile_sized(size: Callable[[Any], Any], given: int | None, result: int | None = None) -> Any:
-    """A program with one operator, whose result has `size(n)` elements: those of its operand of n, cyclically."""
+    """A program with one operator, whose result has `size(n)` elements: the n elements of its operand, cyclically."""
     registry = Registry()
 
     def types(op: Call) -> TensorDesc:

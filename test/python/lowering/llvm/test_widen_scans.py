@@ -1,4 +1,4 @@
-"""Running sums and products of long rows on the CPU: each is that of f64, rounded once."""
+"""Running sums and products of long rows on the CPU: each is computed in f64 and rounded once."""
 
 import numpy as np
 import pytest

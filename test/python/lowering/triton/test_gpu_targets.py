@@ -84,7 +84,7 @@ def test_products_have_the_tiles_of_the_target():
 
 
 def test_a_reduction_is_split_for_the_sms_of_the_target():
-    """A sum of 2^20 elements is split in 8 parts for each SM, whose share of the bandwidth is that of an H200."""
+    """A sum of 2^20 elements is split in 8 parts for each SM, whose share of the bandwidth is as on an H200."""
     parts = {}
     for sms in (4, 16):
         target = gpu_target()

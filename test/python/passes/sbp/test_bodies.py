@@ -1,4 +1,4 @@
-"""Bodies of loops and branches on several ranks: their layouts are a fixed point, and their values those of one."""
+"""Bodies of loops and branches on several ranks: layouts are a fixed point, and values are as on one rank."""
 
 import numpy as np
 import pytest

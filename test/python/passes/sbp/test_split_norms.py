@@ -46,7 +46,7 @@ def program(norm, mesh):
 @pytest.mark.parametrize("mesh", LAYOUTS, ids=str)
 @pytest.mark.parametrize("norm", NORMS)
 def test_split_rows(norm, mesh, strategy, context):
-    """Values and gradients equal those of one device."""
+    """Values and gradients equal the values and gradients of one device."""
     rng = np.random.default_rng(0)
     arrays = [rng.normal(size=s) for s in ((5, 7), (5, 7), (7,), (7,))]
     with context:
@@ -82,7 +82,7 @@ func.func @main(%x: {batch} {annotation}, %a: {batch} {annotation}, %g: {channel
 
 @pytest.mark.parametrize("mesh", [(2,), (2, 3)], ids=str)
 def test_split_batch_with_relu(mesh, context):
-    """Values, moments and the bits of relu are those of one device."""
+    """Values, moments and the bits of relu are as on one device."""
     rng = np.random.default_rng(0)
     arrays = [rng.normal(size=s) for s in ((6, 4, 3), (6, 4, 3), (4,), (4,))]
     with context:

@@ -67,7 +67,7 @@ def test_cards_of_one_architecture_have_their_own_bandwidth(targets):
 
 
 def test_kernels_attain_one_share_of_the_peak_of_every_card(targets):
-    """The model of an H100 is that of an H200 except for DRAM; an A100 has other SMs too."""
+    """The model of an H100 equals the model of an H200 except for DRAM; an A100 has other SMs too."""
     shares = {t.model.dram_bytes * 1e6 / t.rates.dram_bytes_per_second for t in targets.values()}
     assert max(shares) == pytest.approx(min(shares), rel=1e-12)
     first, second = targets["H200"].model, targets["H100"].model

@@ -410,7 +410,7 @@ def test_contiguous_loops_are_collapsed(shape, axes):
 
 
 def test_a_filter_gradient_fills_the_sms():
-    """TMA cannot read windows, so that the split is that of products by pointers."""
+    """TMA cannot read windows, so that the split is as for products by pointers."""
     kinds = ["128x28x28x128xbf16", "128x28x28x128xbf16"]
     program = lower(call("conv_filter_grad", kinds, THREE, "128x3x3x128xbf16"))
     (source,) = [s for s in program.sources.values() if "tl.dot" in s.text]

@@ -72,7 +72,7 @@ def test_a_check_in_a_launch_with_others_is_noted():
 
 
 def test_kernels_whose_functions_differ_under_one_name_stay_apart():
-    """The largest of floats is NaN where one is NaN; that of integers is not chosen by such a function."""
+    """The largest of floats is NaN where one is NaN; the largest of integers is not chosen by such a function."""
     x, y = np.zeros((8, 30), np.float32), np.zeros((8, 30), np.int32)
     x[:, 7], y[:, 9] = np.nan, 1
 
