@@ -59,7 +59,7 @@ def tensordot(a: Any, b: Any, dims: Any = 2) -> Tensor:
     number, else the dimensions of a pair of lists, one with one. A dimension of size 1 is repeated.
 
     Raises:
-        OneFlowError: the dimensions do not exist, or their sizes differ.
+        OneFlowError: the dimensions do not exist, one occurs twice, or their sizes differ.
     """
     a, b = as_common(a, b)
     if isinstance(dims, Tensor):
@@ -71,6 +71,8 @@ def tensordot(a: Any, b: Any, dims: Any = 2) -> Tensor:
     axes = [[sh.axis(x, d) for d in sh.as_list(dim)] for x, dim in zip((a, b), dims, strict=True)]
     if len(axes[0]) != len(axes[1]):
         raise fail(f"expected as many dimensions of each operand for tensordot, got {dims}")
+    if any(len(set(side)) < len(side) for side in axes):
+        raise fail(f"expected each dimension of an operand once for tensordot, got {dims}")
     for i, j in zip(*axes, strict=True):
         if a.shape[i] != b.shape[j] and None not in (a.shape[i], b.shape[j]) and 1 not in (a.shape[i], b.shape[j]):
             raise fail(f"expected equal sizes for tensordot, got dimension {i} of {a.desc} and {j} of {b.desc}")

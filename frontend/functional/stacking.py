@@ -159,7 +159,7 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
     `indexing="xy"` exchanges the first two dimensions.
 
     Raises:
-        OneFlowError: one is no vector or number, or `indexing` is another.
+        OneFlowError: there is none, one is no vector or number, element types differ, or `indexing` is another.
     """
     operands = list(tensors[0]) if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)) else list(tensors)
     vectors = [_unsqueezed(as_tensor(x), {0: (0,)}) for x in operands]
@@ -168,6 +168,9 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
     wrong = next((x for x in vectors if x.rank != 1), None)
     if wrong is not None:
         raise fail(f"expected vectors for meshgrid, got {wrong.desc}")
+    types = sorted({x.dtype.mlir for x in vectors})
+    if len(types) != 1:
+        raise fail(f"expected vectors of one element type for meshgrid, got {', '.join(types) or 'no vector'}")
     axes = list(range(len(vectors)))
     if indexing == "xy":
         axes[:2] = reversed(axes[:2])
