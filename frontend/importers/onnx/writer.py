@@ -24,7 +24,7 @@ from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend.core.arrays import is_array, to_array
 from oneflow.frontend.core.spec import TensorSpec
 from oneflow.frontend.eager.tensor import EagerTensor
-from oneflow.frontend.importers.onnx import writer_control, writer_windows  # noqa: F401  add rows to the table
+from oneflow.frontend.importers.onnx import writer_control, writer_sizes, writer_windows  # noqa: F401  add rows
 from oneflow.frontend.importers.onnx.errors import OnnxError
 from oneflow.frontend.importers.onnx.program import OnnxProgram
 from oneflow.frontend.importers.onnx.types import NUMBERS

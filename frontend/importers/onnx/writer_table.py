@@ -448,29 +448,43 @@ def _attention(w: Any, c: Any) -> Any:
     """Attention written out: scaled scores, a mask, softmax, and the weighed values."""
     if c.attrs["rate"] or c.inputs.get("offset") is not None or c.attrs["logical_shape"]:
         raise OnnxError("attention with dropout, or of a part, is not written")
-    query, key = w.desc(c.query), w.desc(c.key)
-    if query.rank != 4 or key.shape[1] != query.shape[1]:
-        raise OnnxError(f"grouped heads ({query} by {key}) are not written")
+    query = w.desc(c.query)
+    if query.rank != 4:
+        raise OnnxError(f"expected a query of 4 dimensions, got {query}")
+    key, value = (_repeated_heads(w, x, query.shape[1]) for x in (c.key, c.value))
     scores = w.node(
-        "MatMul", w.node("Mul", c.query, scalar(w, c.attrs["scale"], c.query)), _transposed(w, c.key, True)
+        "MatMul",
+        w.node("Mul", c.query, scalar(w, c.attrs["scale"], c.query)),
+        w.node("Transpose", key, perm=(0, 1, 3, 2)),
     )
     if c.attrs["causal"]:
-        scores = w.node("Where", _causal(w, query, key), scores, scalar(w, -np.inf, c.query))
+        scores = w.node("Where", _causal(w, c.query, c.key), scores, scalar(w, -np.inf, c.query))
     if c.inputs.get("mask") is not None:
         is_bool = w.desc(c.mask).dtype.name == "bool"
         scores = (
             w.node("Where", c.mask, scores, scalar(w, -np.inf, c.query)) if is_bool else w.node("Add", scores, c.mask)
         )
-    result = w.node("MatMul", w.node("Softmax", scores, axis=-1), c.value)
+    result = w.node("MatMul", w.node("Softmax", scores, axis=-1), value)
     return result, w.node("ReduceLogSumExp", scores, ints(w, [-1]), keepdims=0)
 
 
-def _causal(w: Any, query: Any, key: Any) -> str:
+def _repeated_heads(w: Any, x: str, heads: int) -> Any:
+    """Keys or values with as many heads as the queries: a head is that of several queries in grouped attention."""
+    own, size = w.desc(x).shape[1], w.desc(x).shape[3]
+    if own == heads:
+        return x
+    wide = w.node("Expand", w.node("Unsqueeze", x, ints(w, [2])), ints(w, [1, 1, heads // own, 1, 1]))
+    return w.node("Reshape", wide, ints(w, [0, heads, -1, size]))
+
+
+def _causal(w: Any, query: str, key: str) -> Any:
     """The mask of keys that do not follow their query."""
-    rows, columns = query.shape[-2], key.shape[-2]
-    if rows is None or columns is None:
-        raise OnnxError(f"causal attention of dynamic lengths ({query} by {key}) is not written")
-    return str(w.constant(np.tril(np.ones((rows, columns), bool), columns - rows)))
+    rows, columns = (w.desc(x).shape[2] for x in (query, key))
+    if rows is not None and columns is not None:
+        return w.constant(np.tril(np.ones((rows, columns), bool), columns - rows))
+    lengths = [w.node("Shape", x, start=2, end=3) for x in (query, key)]
+    every = w.node("Expand", w.constant(np.array(True)), w.node("Concat", *lengths, axis=0))
+    return w.node("Trilu", every, w.node("Squeeze", w.node("Sub", *lengths[::-1])), upper=0)
 
 
 @row("add_n")

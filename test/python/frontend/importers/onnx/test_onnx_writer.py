@@ -9,6 +9,7 @@ import pytest
 
 import oneflow as flow
 from oneflow import nn
+from oneflow.frontend.functional import sizes
 
 RNG = np.random.default_rng(0)
 
@@ -124,6 +125,12 @@ FUNCTIONS = {
     "scalar_truncdiv": (lambda x: flow.div(x, 2.0, rounding_mode="trunc"), VALUES),
     "float8_e4m3fn": (lambda x: (x * 100).to(flow.float8_e4m3fn).float(), VALUES),
     "float8_e5m2": (lambda x: (x * 1e4).to(flow.float8_e5m2).float(), VALUES),
+    "heads with common keys": (
+        lambda x: flow.ops.attention(
+            flow.cat([x, x * 2, x - 1, x * x], 1), flow.cat([x, -x], 1), flow.cat([x * x, x * x + 1], 1)
+        )[0],
+        IMAGE,
+    ),
     "last window behind the image": (lambda x: flow.max_pool2d(x, 2, 2, 1, ceil_mode=True), IMAGE),
     "last window over the end": (lambda x: flow.max_pool2d(x, 2, 2, 0, ceil_mode=True), IMAGE),
 }
@@ -135,6 +142,36 @@ def test_values_of_functions(name):
     session = onnxruntime.InferenceSession(flow.to_onnx(function, x).SerializeToString())
     (found,) = session.run(None, {session.get_inputs()[0].name: x})
     np.testing.assert_allclose(found, flow.compile(function)(x), rtol=1e-6)
+
+
+def halves(x):
+    count, length = x.shape[0], x.shape[1]
+    rows = x.reshape(count * length, 2)[: count * length // 2]
+    return (
+        rows,
+        x.transpose(0, 1).reshape(length // 2, 2 * count, x.shape[2]),
+        flow.zeros(sizes.maximum(count, 3)) + 1,
+    )
+
+
+def causal(x):
+    """Causal attention of as many queries as keys."""
+    count, length = x.shape[0], x.shape[1]
+    heads, keys = x.reshape(count, 2, length, 2), (x * x).reshape(count, 2, length, 2)
+    return flow.ops.attention(heads, keys, keys * 2, causal=True, scale=0.7)[0]
+
+
+@pytest.mark.parametrize("function", [halves, causal])
+def test_functions_of_dynamic_sizes(function):
+    size = 4 if function is causal else 2
+    model = flow.to_onnx(function, flow.TensorSpec((None, None, size), np.float32))
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    compiled = flow.compile(function, flow.TensorSpec((None, None, size), np.float32))
+    for count, length in ((2, 6), (5, 2)):
+        x = RNG.normal(size=(count, length, size)).astype(np.float32)
+        results, wanted = session.run(None, {session.get_inputs()[0].name: x}), compiled(x)
+        for result, want in zip(results, wanted if isinstance(wanted, tuple) else [wanted], strict=True):
+            np.testing.assert_allclose(result, want, rtol=1e-5, atol=1e-6)
 
 
 def test_windows_of_dynamic_sizes_are_refused_where_counts_may_differ():
