@@ -179,7 +179,7 @@ def products() -> list[Row]:
     """Products of matrices in several shapes and layouts, convolutions, windows."""
     a, b, images = f32(512, 512), f32(512, 512), f32(8, 64, 32, 32)
     shapes = [(512, 512, 512), (1024, 1024, 1024), (1000, 777, 1001), (250, 3001, 515), (512, 8192, 512),
-              (8, 4096, 4096), (1, 4096, 4096), (4096, 16, 4096), (4096, 1024, 10)]  # fmt: skip
+              (16, 4096, 4096), (8, 4096, 4096), (1, 4096, 4096), (4096, 16, 4096), (4096, 1024, 10)]  # fmt: skip
     return [
         *((f"matmul {m} x {k} x {n}", flow.matmul, np.matmul, [f32(m, k), f32(k, n)]) for m, k, n in shapes),
         ("a @ b.T, 512", lambda a, b: flow.matmul(a, turned(b)), lambda a, b: a @ b.T, [a, b]),
@@ -199,6 +199,10 @@ def products() -> list[Row]:
         ("matmul of f64, 512", flow.matmul, np.matmul, [a.astype(np.float64), b.astype(np.float64)]),
         ("conv2d 3 x 3, 64 to 64", lambda x, w: flow.conv2d(x, w, padding=1), lambda x, w: conv2d(x, w, 1),
          [images, f32(64, 64, 3, 3)]),
+        ("conv2d 3 x 3, 512 to 512, 7 x 7", lambda x, w: flow.conv2d(x, w, padding=1), lambda x, w: conv2d(x, w, 1),
+         [f32(1, 512, 7, 7), f32(512, 512, 3, 3)]),
+        ("conv2d 3 x 3, 64 to 64, 30 x 161", lambda x, w: flow.conv2d(x, w, padding=1), lambda x, w: conv2d(x, w, 1),
+         [f32(1, 64, 30, 161), f32(64, 64, 3, 3)]),
         ("conv2d 3 x 3, 3 to 32", lambda x, w: flow.conv2d(x, w, padding=1), lambda x, w: conv2d(x, w, 1),
          [f32(8, 3, 64, 64), f32(32, 3, 3, 3)]),
         ("conv2d 1 x 1, 64 to 128", flow.conv2d, lambda x, w: conv2d(x, w, 0), [images, f32(128, 64, 1, 1)]),
