@@ -21,7 +21,7 @@ def gpt2(lib: ModuleType, context: int = 1024) -> Any:
     """GPT-2 small: 12 layers of width 768, the vocabulary padded to 50304, without dropout."""
     nn, F = lib.nn, lib.nn.functional  # noqa: N806
 
-    class Block(nn.Module):  # type: ignore[name-defined,misc]
+    class Block(nn.Module):  # type: ignore[name-defined]
         def __init__(self) -> None:
             super().__init__()
             self.first, self.second = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
@@ -39,7 +39,7 @@ def gpt2(lib: ModuleType, context: int = 1024) -> Any:
             x = x + self.out(y.transpose(1, 2).reshape(*x.shape))
             return x + self.down(F.gelu(self.up(self.second(x)), approximate="tanh"))
 
-    class Model(nn.Module):  # type: ignore[name-defined,misc]
+    class Model(nn.Module):  # type: ignore[name-defined]
         def __init__(self) -> None:
             super().__init__()
             self.tokens, self.places = nn.Embedding(VOCABULARY, WIDTH), nn.Embedding(context, WIDTH)
@@ -61,7 +61,7 @@ def resnet50(lib: ModuleType) -> Any:
         layer = nn.Conv2d(inputs, outputs, size, stride=stride, padding=size // 2, bias=False)
         return nn.Sequential(layer, nn.BatchNorm2d(outputs))
 
-    class Bottleneck(nn.Module):  # type: ignore[name-defined,misc]
+    class Bottleneck(nn.Module):  # type: ignore[name-defined]
         def __init__(self, inputs: int, width: int, stride: int) -> None:
             super().__init__()
             self.narrow, self.middle = unit(inputs, width, 1), unit(width, width, 3, stride)
@@ -72,7 +72,7 @@ def resnet50(lib: ModuleType) -> Any:
             y = self.wide(F.relu(self.middle(F.relu(self.narrow(x)))))
             return F.relu(y + (x if self.short is None else self.short(x)))
 
-    class Model(nn.Module):  # type: ignore[name-defined,misc]
+    class Model(nn.Module):  # type: ignore[name-defined]
         def __init__(self) -> None:
             super().__init__()
             self.stem, stages, inputs = unit(3, 64, 7, 2), [], 64

@@ -57,7 +57,8 @@ class Updated(Renamed):
 
 @dataclass(frozen=True, eq=False)
 class Segment:
-    """A part of the program that the backward part computes again: no inner value is saved.
+    """A checkpointed part of a program (activation checkpointing): the backward part computes it again, and no inner
+    value is saved.
 
     `inputs` are the arguments; the entries may read further values from outside, and produce `results`.
     """

@@ -1,4 +1,4 @@
-"""Mixed precision: `flow.autocast` computes products in 16 bits, `GradScaler` keeps their gradients from vanishing.
+"""Mixed precision: `flow.autocast` computes products in 16 bits, `GradScaler` does loss scaling.
 
 with flow.autocast("cpu", dtype=flow.bfloat16):
     loss = loss_of(model(x), y)

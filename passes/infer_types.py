@@ -1,4 +1,4 @@
-"""`oneflow-infer-types`: shapes to a fixpoint, within functions, through calls and control flow.
+"""`oneflow-infer-types`: shape inference to a fixpoint, within functions, through calls and control flow.
 
 Types are only refined: `tensor<*xf32>` and `?` become the types of the operators' rules, never the reverse. An
 operation of another dialect that needs the old type gets a `tensor.cast` back to that type. Values that must have

@@ -1,4 +1,4 @@
-"""`oneflow-join-boxing`: equal collectives become one collective of several tensors."""
+"""`oneflow-join-boxing`: equal collectives become one collective of several tensors (collective bucketing)."""
 
 from __future__ import annotations
 

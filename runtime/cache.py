@@ -1,4 +1,4 @@
-"""The disk cache of compiled objects. Deleting the cache is always safe.
+"""The disk cache (object cache) and its cache keys. Deleting the cache is always safe.
 
 Callers choose the content of a cache key: `executable.py` for programs, `cuda/executable.py` for plans,
 `cuda/kernel_cache.py` for kernels and `cuda/autotune.py` for tuned configurations.

@@ -91,20 +91,23 @@ def _become(request: Request, streams: list[int]) -> None:
     """Runs the command with the streams, folder and environment of the client; does not return."""
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
+    # Python's streams know whether the file that they were opened for can seek, which a pipe cannot.
+    streams_of_client = (os.fdopen(n, mode, encoding="utf-8", closefd=False) for n, mode in enumerate("rww"))
+    sys.stdin, sys.stdout, sys.stderr = streams_of_client
     os.chdir(request.folder)
     os.environ.clear()
     os.environ.update(request.environment)
     status = 1
     try:
         status = sys.modules[request.module].main(request.arguments)
-        sys.stdout.flush()
     except SystemExit as end:
         status = int(end.code or 0)
     except BaseException:
         sys.excepthook(*sys.exc_info())
     finally:
-        with contextlib.suppress(OSError):
-            sys.stderr.flush()
+        for output in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError):
+                output.flush()
         os._exit(status)
 
 

@@ -1,8 +1,8 @@
 """Views: parts of a tensor, or its elements in another shape, that are updated together with the tensor.
 
 A view keeps its own contiguous copy of its elements, since every kernel reads contiguous arrays. The `ViewMeta` of a
-view has the root and the function by which NumPy selects the same part of an array. An update of a view in place is
-an update of its root; a view whose root was updated since is refreshed at the next read.
+view has the root (PyTorch's `_base`) and the function by which NumPy selects the same part of an array. An update of
+a view in place is an update of its root; a view whose root was updated since is refreshed at the next read.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Type promotion: element-wise functions convert their operands to one element type and call an operator.
+"""Rules of element-wise functions: operands are converted to one element type, and an operator is called.
 
 `elementwise.py` has a row per function; `unary` and `binary` build the functions. Rows say how operands are promoted:
 `SAME` keeps the type, `FLOAT` converts integers to float32, `NUMBER` is for arithmetic, `COMPARE` and `LOGIC` have

@@ -170,7 +170,8 @@ def stop_gradient(x: Any) -> Any:
 def checkpoint(
     fn: Function, *args: Any, use_reentrant: bool | None = None, preserve_rng_state: bool = True, **kwargs: Any
 ) -> Any:
-    """The function `fn`, computed again for its gradient, so that its intermediate results are not kept until then.
+    """Activation checkpointing: the function `fn`, computed again for its gradient, so that its intermediate results
+    are not kept until then.
 
     With further arguments the function is called at once, like PyTorch's `checkpoint`. `use_reentrant` and
     `preserve_rng_state` are taken for programs of PyTorch: random numbers are the same when they are computed again.

@@ -1,4 +1,4 @@
-"""View inverses: for each view operator, the operator that writes an updated view back into its base."""
+"""View inverses: for each view operator, the operator that writes an updated view back into its root."""
 
 from __future__ import annotations
 

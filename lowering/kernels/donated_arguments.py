@@ -1,4 +1,4 @@
-"""Donated arguments: an argument with `oneflow.donated = n` gives its memory to result n.
+"""Donated arguments (input-output aliasing): an argument with `oneflow.donated = n` gives its memory to result n.
 
 Kernels that read the argument are ordered before the operation that makes the result where possible. The plan of the
 backend decides whether the result takes the memory.

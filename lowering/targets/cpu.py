@@ -33,12 +33,10 @@ class CpuTarget:
         has_fma: whether there are fused multiply-add instructions.
         has_masks: whether vector instructions take masks, and broadcast operands from memory.
         has_f16: whether there are conversion instructions between f16 and f32.
-        has_bf16: whether there are dot-product instructions on bf16.
-        has_vnni: whether there are dot-product instructions on 8-bit integers.
-        has_amx: whether there are matrix registers.
         cache_line_bytes, page_bytes: sizes of a cache line and of a page of memory.
         tlb_entries: number of pages in the first-level translation look-aside buffer (TLB) of data.
-        wake_cycles: cycles until a waiting thread of the pool runs.
+        wake_cycles: cycles until a waiting thread of the pool runs. The default is a microsecond, as Linux wakes the
+            waiters of a futex, at 3 GHz.
         fitted: measured parameters, which replace the parameters that follow from the facts above.
     """
 
@@ -56,15 +54,12 @@ class CpuTarget:
     has_fma: bool = False
     has_masks: bool = False
     has_f16: bool = False
-    has_bf16: bool = False
-    has_vnni: bool = False
-    has_amx: bool = False
     fma_latency: int = 4
     issue_width: int = 4
     cache_line_bytes: int = 64
     page_bytes: int = 4096
     tlb_entries: int = 64
-    wake_cycles: int = 3125
+    wake_cycles: int = 3000
     fitted: Fitted = field(default_factory=dict, hash=False)
 
     @property
@@ -86,7 +81,7 @@ _L1, _L3, _CORES = 32 << 10, 8 << 20, 4
 #: The parameters that `benchmarks/fit_targets.py` measured on processors with AVX-512, where they differ from those
 #: that follow from the facts of the target.
 _V4_FITTED: Fitted = {
-    "loops": {"min_parallel_steps": 4, "max_transposed_elements": 1 << 14},
+    "loops": {"parallel_operations": 100_000, "min_parallel_steps": 4, "max_transposed_elements": 1 << 14},
     "contractions": {"max_tile_rows": 14, "step_rows": 240},
 }
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import os
 import platform
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 
@@ -48,7 +48,6 @@ def host_target() -> CpuTarget:
     """The target of the host."""
     levels = [t for t in CPU_TARGETS.values() if t.arch == host_architecture()] or [CPU_TARGETS["aarch64-neon"]]
     level = ([t for t in levels if not missing_features(t)] or levels[:1])[-1]
-    flags = host_flags()
     return replace(
         level,
         name="native",
@@ -59,9 +58,6 @@ def host_target() -> CpuTarget:
         l2_bytes=_cache_bytes(2) or level.l2_bytes,
         l3_bytes=_cache_bytes(3) or level.l3_bytes,
         cores=os.cpu_count() or 1,
-        has_bf16=_has_any(flags, "avx512_bf16", "bf16"),
-        has_vnni=_has_any(flags, "avx512_vnni", "avx_vnni", "asimddp"),
-        has_amx=_has_any(flags, "amx_tile", "sme"),
     )
 
 
@@ -69,10 +65,6 @@ def host_flags() -> frozenset[str]:
     """The features of the host, by Linux's names."""
     fields = cpu_info()
     return frozenset(f"{fields.get('flags', '')} {fields.get('Features', '')}".split())
-
-
-def _has_any(flags: Iterable[str], *wanted: str) -> bool:
-    return not set(wanted).isdisjoint(flags)
 
 
 def _cache_bytes(level: int) -> int:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from oneflow.dialect.nd_sbp import Mesh, NdSbp, NdSignature, devices
 from oneflow.passes.sbp.boxing import SEND_RECV, WAITS, Boxing
 from oneflow.passes.sbp.graph import Graph, Node, Tensor
-from oneflow.passes.sbp.interconnects import ETHERNET
+from oneflow.passes.sbp.interconnects import ETHERNET, SERVER_COMPUTE
 from oneflow.passes.sbp.placement_transfer import PlacementTransfer
 
 Assignment = Mapping[Node, NdSignature]
@@ -35,8 +35,7 @@ class Machine:
 
     bandwidth: float = ETHERNET.bandwidth
     latency: float = ETHERNET.latency
-    #: That of the processor of a server, and not of the host: all ranks have to choose the same layouts.
-    compute: float = 1000.0
+    compute: float = SERVER_COMPUTE
     memory: float = 0.0
 
 

@@ -1,4 +1,4 @@
-"""The transfer of a tensor from one placement to another, and its size."""
+"""The transfer of a tensor from one placement to another (cross-mesh resharding), and its size."""
 
 from __future__ import annotations
 

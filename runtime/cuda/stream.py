@@ -1,4 +1,4 @@
-"""CUDA streams and their memory: the shared workspace, cached blocks, borrowed memory of other libraries.
+"""CUDA streams and their memory: the shared workspace, the caching allocator, borrowed memory of other libraries.
 
     with using(Stream(device)):
         f(x)

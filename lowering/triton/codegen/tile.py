@@ -1,4 +1,4 @@
-"""Tiles: the positions of a program's elements along axes, their offsets in memory, and masks.
+"""Tiles: the positions of a program's elements along axes, their offsets in memory, and tail masking.
 
 An axis is a number of loops of the structure, flattened in row-major order. Loops along which every tensor has one
 stride are collapsed into a group with one position, so that positions need few divisions.

@@ -148,11 +148,11 @@ def warp_specialized_config(product: Product) -> Config | None:
     override = product.target.overrides.warp_specialized
     if override is not None:
         return configs_of([override])[0].fit_stages(product)
-    return hopper_config(product) if product.uses_tensor_cores else hopper_f32_config(product)
+    return tensor_core_config(product) if product.uses_tensor_cores else f32_config(product)
 
 
 @functools.cache
-def hopper_config(product: Product) -> Config | None:
+def tensor_core_config(product: Product) -> Config | None:
     """The best warp-specialized configuration; None where another kernel is expected to be as fast."""
     tiles = product.target.model.tiles
     readable = product.tma_readable and product.batch == 1 and product.element_bytes != 1
@@ -160,13 +160,14 @@ def hopper_config(product: Product) -> Config | None:
         return None
     best = min(
         (c.fit_stages(product) for c in _for_element_width(configs_of(tiles.warp_specialized), product)),
-        key=lambda c: _hopper_microseconds(c, product),
+        key=lambda c: _warp_specialized_microseconds(c, product),
     )
-    return best if _hopper_microseconds(best, product) < microseconds(ranked_configs(product)[0], product) else None
+    plain = microseconds(ranked_configs(product)[0], product)
+    return best if _warp_specialized_microseconds(best, product) < plain else None
 
 
 @functools.cache
-def hopper_f32_config(product: Product) -> Config | None:
+def f32_config(product: Product) -> Config | None:
     """The best warp-specialized configuration of an exact f32 product; None where the plain kernel is as fast."""
     tiles = product.target.model.tiles.warp_specialized_f32
     exact = product.element_bytes == 4 and product.precision == "ieee"
@@ -176,7 +177,7 @@ def hopper_f32_config(product: Product) -> Config | None:
     return best if microseconds(best, product) < microseconds(ranked_configs(product)[0], product) else None
 
 
-def _hopper_microseconds(config: Config, product: Product) -> float:
+def _warp_specialized_microseconds(config: Config, product: Product) -> float:
     """The expected time of a warp-specialized kernel."""
     model = product.target.model
     operations = round(model.shared_tile_slowdown * product.epilogue_operations)
@@ -186,10 +187,10 @@ def _hopper_microseconds(config: Config, product: Product) -> float:
 
 def _fastest_microseconds(product: Product, warp_specialized: bool) -> float:
     """The expected time of the fastest kernel; `warp_specialized` says whether there can be such a kernel."""
-    half = hopper_config(product) if warp_specialized else None
+    half = tensor_core_config(product) if warp_specialized else None
     if half is not None:
-        return _hopper_microseconds(half, product)
-    f32 = hopper_f32_config(product) if warp_specialized else None
+        return _warp_specialized_microseconds(half, product)
+    f32 = f32_config(product) if warp_specialized else None
     return microseconds(f32 or ranked_configs(product)[0], product)
 
 

@@ -1,5 +1,5 @@
-"""Products of few rows with weights of 4 and 8 bits: groups of numbers share a scale, and numbers are dequantized in
-registers.
+"""Weight-only quantized products of few rows (int4 weights, int8 weights): groups of numbers share a scale, and
+dequantization happens in registers.
 
     program: a block of columns of the result, with all rows
       for a step of the depth within one group:

@@ -159,15 +159,15 @@ PARTS = [
 def test_copies_are_rows_of_blocks(shape: tuple[int, ...], part: object, pitch: int) -> None:
     """Every element is copied once, to the right position; the pitch of rows is within the limit of the driver."""
     whole, other = np.arange(np.prod(shape, dtype=int), dtype=np.float32).reshape(shape), np.zeros(shape, np.float32)
-    source, target = whole[part], np.zeros_like(whole[part])  # type: ignore[index]
-    for pair in ((target, source), (other[part], target)):  # type: ignore[index]
+    source, target = whole[part], np.zeros_like(whole[part])
+    for pair in ((target, source), (other[part], target)):
         size, rows, rest = nccl.copy_axes(*pair, pitch)
         axes = [*rest, *([rows] if rows else [])]
         assert rows is None or (max(rows[1:]) <= pitch and min(rows[1:]) >= size)
         for at in itertools.product(*(range(n) for n, *_ in axes)):
             to, of = (sum(i * a[k] for i, a in zip(at, axes, strict=True)) for k in (1, 2))
             _bytes(pair[0])[to : to + size] = _bytes(pair[1])[of : of + size]
-    np.testing.assert_array_equal(other[part], source)  # type: ignore[index]
+    np.testing.assert_array_equal(other[part], source)
 
 
 def _bytes(array: np.ndarray) -> np.ndarray:

@@ -52,7 +52,7 @@ def test_results_lie_where_they_are_computed() -> None:
 def test_segments_are_computed_again_across_placements() -> None:
     x, w = np.linspace(-1, 1, 6).reshape(2, 3), np.linspace(0, 1, 9).reshape(3, 3)
 
-    def loss(x, w, move):  # type: ignore[no-untyped-def]
+    def loss(x, w, move):
         stage = lambda h: flow.tanh(move(h, BACK) @ w)  # noqa: E731
         return move(flow.checkpoint(stage, move(x, FRONT) @ w), FRONT).square().sum()
 

@@ -60,8 +60,8 @@ def test_the_present_device_and_what_it_is():
         assert flow.device("cuda", 0) == "cuda:0" and flow.nn.Linear(1, 1, device="cuda").weight.device == "cuda:1"
     finally:
         flow.cuda.set_device(0)
-    x = flow.cuda.LongTensor(2, 3)  # type: ignore[attr-defined]
-    assert x.is_cuda and isinstance(x, flow.cuda.LongTensor) and not isinstance(x, flow.LongTensor)  # type: ignore[attr-defined]
+    x = flow.cuda.LongTensor(2, 3)
+    assert x.is_cuda and isinstance(x, flow.cuda.LongTensor) and not isinstance(x, flow.LongTensor)
     assert x.type() == "oneflow.cuda.LongTensor" and x.get_device() == 0 and x.cpu().get_device() == -1
     assert x.new_zeros(1).is_cuda and "device='cuda:0', dtype=oneflow.int64" in repr(x)
     with flow.autocast("cuda"):

@@ -60,9 +60,9 @@ def sampler(load):
 
 
 @pytest.fixture(scope="session")
-def naughty(load):
-    """The registry with the operator of libraries/naughty.cpp, which fails in every way."""
-    return load("naughty")
+def failing(load):
+    """The registry with the operator of libraries/failing_operator.cpp, which fails in every way."""
+    return load("failing_operator")
 
 
 @pytest.fixture(scope="session")

@@ -62,30 +62,30 @@ def test_the_linalg_stage_names_operator_attributes_and_types(sampler):
     assert "0x" not in compiled(MIXED, sampler).ir("llvm")
 
 
-def naughty_text(mode, size="2"):
+def failing_text(mode, size="2"):
     kind = f"tensor<{size}xf32>"
     return f"""func.func @main(%x: {kind}) -> {kind} {{
-      %0 = "oneflow.t_naughty"(%x) {{mode = "{mode}", operandSegmentSizes = array<i32: 1, 0, 0>}} : ({kind}) -> {kind}
+      %0 = "oneflow.t_failing"(%x) {{mode = "{mode}", operandSegmentSizes = array<i32: 1, 0, 0>}} : ({kind}) -> {kind}
       %1 = "oneflow.relu"(%0) : ({kind}) -> {kind}
       return %1 : {kind}
     }}"""
 
 
-def test_a_failing_kernel_is_a_located_error(naughty):
-    program = compiled(naughty_text("kernel_throws"), naughty)
+def test_a_failing_kernel_is_a_located_error(failing):
+    program = compiled(failing_text("kernel_throws"), failing)
     for _ in range(2):
-        with pytest.raises(KernelError, match=r"oneflow.t_naughty: .*thrown by the kernel(?s:.*) \(-:2:12\)"):
+        with pytest.raises(KernelError, match=r"oneflow.t_failing: .*thrown by the kernel(?s:.*) \(-:2:12\)"):
             program(np.ones(2, np.float32))
 
 
-def test_a_call_that_no_kernel_matches_is_a_located_error(naughty):
+def test_a_call_that_no_kernel_matches_is_a_located_error(failing):
     with pytest.raises(OperatorError, match=r"no kernel matches on cpu for (?s:.*) \(-:2:?.*\)"):
-        compiled(naughty_text("no_kernel"), naughty)
+        compiled(failing_text("no_kernel"), failing)
 
 
-def test_a_dynamic_size_is_refused_at_a_stage(naughty):
+def test_a_dynamic_size_is_refused_at_a_stage(failing):
     with pytest.raises(PassError, match="expected static shapes for an external kernel, got"):
-        compiled(naughty_text("", "?"), naughty)
+        compiled(failing_text("", "?"), failing)
 
 
 DYNAMIC = """
@@ -131,11 +131,11 @@ def test_sizes_that_the_infer_function_refuses_at_run_time(sampler):
         program(np.arange(5, dtype=np.float32))
 
 
-def test_guards_find_writes_out_of_bounds(naughty):
+def test_guards_find_writes_out_of_bounds(failing):
     check_bounds(True)
     try:
         with pytest.raises(KernelError, match="8 bytes after the end"):
-            compiled(naughty_text("overrun"), naughty)(np.ones(2, np.float32))
+            compiled(failing_text("overrun"), failing)(np.ones(2, np.float32))
     finally:
         check_bounds(False)
 

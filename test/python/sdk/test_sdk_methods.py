@@ -15,25 +15,25 @@ from oneflow.testing.sample import Sample, t
 
 @pytest.fixture(scope="session")
 def registry(load):
-    return load("surface")
+    return load("all_methods")
 
 
 def test_every_method_is_called(registry):
     """The checks in the library compare the results of the methods."""
     x = np.arange(6, dtype=np.float32).reshape(2, 3)
-    np.testing.assert_array_equal(NumpyBuilder(registry).t_surface(x).handle, x)
+    np.testing.assert_array_equal(NumpyBuilder(registry).t_all_methods(x).handle, x)
 
 
 def test_signatures_and_work(registry):
-    call = described(make_case(Sample("t_surface", [t(4, 3)]), float32, registry))
-    record = registry["t_surface"]
+    call = described(make_case(Sample("t_all_methods", [t(4, 3)]), float32, registry))
+    record = registry["t_all_methods"]
     assert "S(0) -> S(0)" in map(str, record.signatures(call))
     assert record.complexity is not None and record.complexity(call) == 12
 
 
 def test_inputs_on_the_host_are_refused_on_a_device(registry):
-    call = described(make_case(Sample("t_surface", [t(2, 2)]), float32, registry))
-    rules = registry["t_surface"].in_place.__self__
+    call = described(make_case(Sample("t_all_methods", [t(2, 2)]), float32, registry))
+    rules = registry["t_all_methods"].in_place.__self__
     with pytest.raises(OperatorError, match=r"asks host memory; remove it, and copy .* by cudaMemcpyAsync"):
         framework.ask("kernel_matches", rules.encode(call, CUDA), failure=call.error)
 

@@ -16,8 +16,8 @@ X = np.ones((2, 3), np.float32)
 
 
 @pytest.fixture
-def ops(naughty):
-    return NumpyBuilder(naughty)
+def ops(failing):
+    return NumpyBuilder(failing)
 
 
 @pytest.fixture
@@ -30,15 +30,15 @@ def guarded():
 @pytest.mark.parametrize(
     "mode, message",
     [
-        ("refused", "the check of attributes failed: .*naughty.cpp:.*refused.* is never allowed"),
+        ("refused", "the check of attributes failed: .*failing.cpp:.*refused.* is never allowed"),
         ("infer_throws", "the infer function failed: thrown by infer"),
         ("infer_throws_int", "an exception that is not a std::exception"),
-        ("infer_check", r"naughty.cpp:\d+: Check failed: .*NumAxes\(\) == 9 \(2 vs 9\) axes"),
-        ("infer_maybe", r"there is no number\n  in .*naughty.cpp:\d+: Number"),
+        ("infer_check", r"failing.cpp:\d+: Check failed: .*NumAxes\(\) == 9 \(2 vs 9\) axes"),
+        ("infer_maybe", r"there is no number\n  in .*failing.cpp:\d+: Number"),
         ("bad_name", "no input or output named y; it has many, pair, x"),
         ("bad_index", "the input or output x has 1 tensors, number 3 was asked for"),
         ("bad_axis", r"expected an axis in \[0, 2\), got axis 5 of the shape \(2,3\)"),
-        ("bad_attr", "the attribute mode of t_naughty is of the kind string, it was asked for as int32"),
+        ("bad_attr", "the attribute mode of t_failing is of the kind string, it was asked for as int32"),
         ("no_attr", "has no attribute named depth; it has mode"),
         (
             "infer_writes",
@@ -55,20 +55,20 @@ def guarded():
 )
 def test_failures_are_errors(ops, mode, message):
     with pytest.raises(OperatorError, match=message) as error:
-        ops.t_naughty(X, mode=mode)
-    assert str(error.value).startswith("oneflow.t_naughty: ")
+        ops.t_failing(X, mode=mode)
+    assert str(error.value).startswith("oneflow.t_failing: ")
     assert "oneflow/core" not in str(error.value), "expected no place in the SDK's own headers"
 
 
 def test_no_kernel_lists_candidates(ops):
     with pytest.raises(OperatorError) as error:
-        ops.t_naughty(X.astype(np.int8))
+        ops.t_failing(X.astype(np.int8))
     text = str(error.value)
     assert "x[0]: int8(2,3)" in text
-    assert text.count("naughty.cpp:") == 2
+    assert text.count("failing.cpp:") == 2
     assert "data type of x[0] == float32 (it is int8)" in text
     assert "device == cuda (it is cpu)" in text
-    assert 'add one: REGISTER_USER_KERNEL("t_naughty")' in text
+    assert 'add one: REGISTER_USER_KERNEL("t_failing")' in text
 
 
 @pytest.mark.parametrize(
@@ -83,12 +83,12 @@ def test_no_kernel_lists_candidates(ops):
 )
 def test_wrong_counts_of_operands_are_errors(ops, operands, message):
     with pytest.raises(OperatorError, match=message):
-        ops.t_naughty(*operands)
+        ops.t_failing(*operands)
 
 
 def test_right_counts_of_operands_are_accepted(ops):
     for operands in ((X, [X, X]), (X, None, [X, X, X])):
-        np.testing.assert_array_equal(ops.t_naughty(*operands).handle, X)
+        np.testing.assert_array_equal(ops.t_failing(*operands).handle, X)
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_right_counts_of_operands_are_accepted(ops):
 )
 def test_wrong_attributes_are_errors(ops, attrs, message):
     with pytest.raises(OperatorError, match=message):
-        ops.t_naughty(X, **attrs)
+        ops.t_failing(X, **attrs)
 
 
 @pytest.mark.parametrize(
@@ -118,8 +118,8 @@ def test_wrong_attributes_are_errors(ops, attrs, message):
 )
 def test_guards_find_bad_writes(ops, guarded, mode, message):
     with pytest.raises(OperatorError, match=message):
-        ops.t_naughty(X, mode=mode)
-    np.testing.assert_array_equal(ops.t_naughty(X).handle, X)
+        ops.t_failing(X, mode=mode)
+    np.testing.assert_array_equal(ops.t_failing(X).handle, X)
 
 
 @pytest.mark.parametrize(
@@ -131,16 +131,16 @@ def test_guards_find_bad_writes(ops, guarded, mode, message):
         ("sbp_maybe", "the SBP function failed: no signatures today"),
     ],
 )
-def test_sbp_failures(naughty, mode, message):
-    call = described(make_case(Sample("t_naughty", [t(2, 3)], {"mode": mode}), flow.float32, naughty))
+def test_sbp_failures(failing, mode, message):
+    call = described(make_case(Sample("t_failing", [t(2, 3)], {"mode": mode}), flow.float32, failing))
     with pytest.raises(OperatorError, match=message):
-        naughty["t_naughty"].signatures(call)
+        failing["t_failing"].signatures(call)
 
 
 @pytest.mark.parametrize(
     "mode, message",
     [
-        ("grad_maybe", r"the gradient function \(.*naughty.cpp:\d+\) failed: cannot differentiate"),
+        ("grad_maybe", r"the gradient function \(.*failing.cpp:\d+\) failed: cannot differentiate"),
         ("grad_op", "gradient function: unknown operator oneflow.t_no_such_op"),
         ("grad_operand", "gradient function: oneflow.identity: no operand is called 'x', expected in"),
         ("grad_tensor", "uses the tensor 'nowhere/out_0', which no operation defines"),
@@ -150,11 +150,11 @@ def test_sbp_failures(naughty, mode, message):
         ("grad_input", "no input named y; it has many, pair, x"),
     ],
 )
-def test_gradient_failures(naughty, mode, message):
-    ops = NumpyBuilder(naughty)
-    record, x = naughty["t_naughty"], ops.wrap(X)
+def test_gradient_failures(failing, mode, message):
+    ops = NumpyBuilder(failing)
+    record, x = failing["t_failing"], ops.wrap(X)
     attrs = attribute_values(record, {"mode": mode})
-    call = Call(record, {"x": x, "pair": (), "many": ()}, attrs, {"out": ops.t_naughty(x, mode=mode)})
+    call = Call(record, {"x": x, "pair": (), "many": ()}, attrs, {"out": ops.t_failing(x, mode=mode)})
     with pytest.raises(OperatorError, match=message):
         record.grad(ops, call, x)["x"]()
 
@@ -229,11 +229,11 @@ def test_exceptions_of_sbp_functions(throwing):
         throwing["t_throwing"].signatures(call)
 
 
-def test_errors_belong_to_their_thread(throwing, naughty):
+def test_errors_belong_to_their_thread(throwing, failing):
     """Calls, failures and messages belong to one thread."""
 
     def work(number):
-        registry, name = (throwing, "t_throwing") if number % 2 else (naughty, "t_naughty")
+        registry, name = (throwing, "t_throwing") if number % 2 else (failing, "t_failing")
         ops = NumpyBuilder(registry)
         for run in range(20):
             x = np.full((2, 3), number + run, np.float64 if number % 2 else np.float32)

@@ -106,7 +106,7 @@ def test_missing_value(flag: Any, failed: Failed) -> None:
     assert (
         failed(oneflow_opt.main, "p.mlir", str(flag))
         == f"oneflow-opt: error: {flag}: expected {flag.value}, got nothing"
-    )  # type: ignore[attr-defined]
+    )
 
 
 @pytest.mark.parametrize(

@@ -109,7 +109,7 @@ def test_changed_settings_are_seen_and_counters_do_no_harm() -> None:
 
 def test_settings_are_distinguished_by_type() -> None:
     """1 and 1.0 make different programs of integers, 0.0 and -0.0 of floats."""
-    scaler = Scaler(1)  # type: ignore[arg-type]
+    scaler = Scaler(1)
     called = flow.compile(scaler)
     assert called(np.arange(3)).dtype == np.int64
     scaler.factor = 1.0

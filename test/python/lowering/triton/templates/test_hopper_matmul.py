@@ -18,7 +18,7 @@ from oneflow.lowering.triton.cost.matmul_configurations import (
     Product,
     choose_split_k,
     configs_of,
-    hopper_config,
+    tensor_core_config,
 )
 from oneflow.lowering.triton.launch.emit_triton import MAX_CANDIDATES
 from oneflow.runtime.cuda.compiler import compile_source
@@ -178,7 +178,7 @@ FASTEST = [
 
 @pytest.mark.parametrize(("sizes", "tile"), FASTEST, ids=str)
 def test_the_model_chooses_the_fastest_configuration(sizes, tile):
-    best = hopper_config(Product(1, *sizes, 2, True))
+    best = tensor_core_config(Product(1, *sizes, 2, True))
     assert (best and (best.rows, best.columns, best.ping_pong)) == tile
     assert tile is None or choose_split_k(Product(1, *sizes, 2, True), (sizes[2],)) == (0, 1)
 
@@ -200,15 +200,15 @@ def test_warp_specialized_products_have_no_split_k(function, launches):
 def test_ping_pong_for_heavy_epilogues():
     """Cooperative warp groups wait for their epilogue; ping-pong overlaps the epilogue with products."""
     assert all(
-        hopper_config(Product(1, 8192, n, 768, 2, True, epilogue_operations=16)).ping_pong for n in (768, 3072)
+        tensor_core_config(Product(1, 8192, n, 768, 2, True, epilogue_operations=16)).ping_pong for n in (768, 3072)
     )
-    assert hopper_config(Product(1, 8192, 8192, 8192, 2, True, epilogue_operations=16)).columns == 192
+    assert tensor_core_config(Product(1, 8192, 8192, 8192, 2, True, epilogue_operations=16)).columns == 192
 
 
 def test_very_heavy_epilogues_have_several_programs_per_sm():
     """A persistent kernel has fewer warps for the epilogue than several programs per SM."""
     found = {
-        n: hopper_config(Product(1, 8192, 3072, 768, 2, True, epilogue_operations=n)) is None
+        n: tensor_core_config(Product(1, 8192, 3072, 768, 2, True, epilogue_operations=n)) is None
         for n in (0, 16, 40, 100)
     }
     assert found == {0: False, 16: False, 40: False, 100: True}

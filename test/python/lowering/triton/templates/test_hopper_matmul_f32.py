@@ -10,7 +10,7 @@ from test_hopper_attention import FEW, assembled, program_of, spilled
 
 import oneflow as flow
 from oneflow.lowering.targets.hopper import HOPPER_TILES
-from oneflow.lowering.triton.cost.matmul_configurations import Product, configs_of, hopper_f32_config
+from oneflow.lowering.triton.cost.matmul_configurations import Product, configs_of, f32_config
 from oneflow.runtime.cuda.compiler import compile_source
 from oneflow.testing.triton_interpreter import interpret_program
 
@@ -98,7 +98,7 @@ FASTEST = [
 def test_the_model_chooses_the_fastest_configuration(sizes, tile):
     *sizes, along = sizes
     product = Product(1, *sizes, 4, False, contiguous_depth=along, epilogue_bytes=4, widest_epilogue_bytes=4)
-    best = hopper_f32_config(product)
+    best = f32_config(product)
     assert (best and (best.rows, best.columns)) == tile
 
 

@@ -14,9 +14,9 @@ from oneflow.lowering.triton.cost import matmul_configurations
 from oneflow.lowering.triton.cost.matmul_configurations import (
     Product,
     configs_of,
-    hopper_config,
     is_transposition_worthwhile,
     ranked_configs,
+    tensor_core_config,
 )
 from oneflow.runtime.cuda.compiler import compile_source
 from oneflow.testing.triton_interpreter import interpret_program
@@ -142,4 +142,4 @@ def test_the_model_expects_half_the_rate_of_16_bits(sizes):
 def test_products_without_reuse_are_not_transposed():
     assert not is_transposition_worthwhile(problem(64, 512, 784, along=False), [512 * 784])
     assert not is_transposition_worthwhile(problem(16, 4096, 4096, along=False), [4096 * 4096])
-    assert hopper_config(problem(4096, 768, 3072, along=False)) is None
+    assert tensor_core_config(problem(4096, 768, 3072, along=False)) is None

@@ -9,7 +9,7 @@ Maybe<int32_t> Number(bool fails) {
   return 5;
 }
 
-REGISTER_USER_OP("t_naughty")
+REGISTER_USER_OP("t_failing")
     .Input("x")
     .OptionalInput("pair", 2)
     .OptionalInputWithMininum("many", 2)
@@ -51,7 +51,7 @@ REGISTER_USER_OP("t_naughty")
       if (conf.attr<std::string>("mode") == "mutable") modifier("x", 0)->set_is_mutable(true);
     });
 
-class NaughtyKernel final : public user_op::OpKernel {
+class FailingKernel final : public user_op::OpKernel {
   void Compute(user_op::KernelComputeContext *ctx) const override {
     const std::string mode = ctx->Attr<std::string>("mode");
     user_op::Tensor *x = ctx->Tensor4ArgNameAndIndex("x", 0), *out = ctx->Tensor4ArgNameAndIndex("out", 0);
@@ -68,13 +68,13 @@ class NaughtyKernel final : public user_op::OpKernel {
     if (mode == "writes_input") x->mut_dptr<float>()[0] = 99;
   }
 };
-REGISTER_USER_KERNEL("t_naughty")
-    .SetCreateFn<NaughtyKernel>()
+REGISTER_USER_KERNEL("t_failing")
+    .SetCreateFn<FailingKernel>()
     .SetIsMatchedHob((user_op::HobDeviceType() == kCPU) & (user_op::HobDataType("x", 0) == kFloat) &
                      (user_op::HobAttr<std::string>("mode") != "no_kernel"));
-REGISTER_USER_KERNEL("t_naughty").SetCreateFn<NaughtyKernel>().SetIsMatchedHob(user_op::HobDeviceType() == kGPU);
+REGISTER_USER_KERNEL("t_failing").SetCreateFn<FailingKernel>().SetIsMatchedHob(user_op::HobDeviceType() == kGPU);
 
-REGISTER_USER_OP_GRAD("t_naughty").SetBackwardOpConfGenFn([](user_op::BackwardOpConfContext *ctx) -> Maybe<void> {
+REGISTER_USER_OP_GRAD("t_failing").SetBackwardOpConfGenFn([](user_op::BackwardOpConfContext *ctx) -> Maybe<void> {
   const std::string mode = ctx->FwOp().attr<std::string>("mode");
   if (mode == "grad_maybe") return Error::CheckFailed() << "cannot differentiate";
   const std::string op = mode == "grad_op" ? "t_no_such_op" : "identity";

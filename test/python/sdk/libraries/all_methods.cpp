@@ -100,8 +100,8 @@ Maybe<void> Check(const user_op::UserOpDefWrapper &def, const user_op::UserOpCon
 
 }  // namespace
 
-REGISTER_NO_GRAD_CPU_ONLY_USER_OP("t_surface")
-    .Name("t_surface")
+REGISTER_NO_GRAD_CPU_ONLY_USER_OP("t_all_methods")
+    .Name("t_all_methods")
     .Input("in")
     .Output("out")
     .Attr<int32_t>("size", 2)
@@ -154,8 +154,8 @@ REGISTER_NO_GRAD_CPU_ONLY_USER_OP("t_surface")
     })
     .Finish();
 
-REGISTER_USER_KERNEL("t_surface")
-    .Name("t_surface")
+REGISTER_USER_KERNEL("t_all_methods")
+    .Name("t_all_methods")
     .SetCreateFn([]() -> const user_op::OpKernel * { return new Kernel; })
     .SetInferTmpSizeFn(user_op::TmpSizeInferFnUtil::ZeroTmpSize)
     .SetInplaceProposalFn([](const user_op::InferContext &, user_op::AddInplaceArgPair add) -> Maybe<void> {
@@ -173,7 +173,7 @@ REGISTER_USER_KERNEL("t_surface")
                      }))
     .Finish();
 
-REGISTER_OP_HOST_MEMORY_INPUT("t_surface", "in", 0);
+REGISTER_OP_HOST_MEMORY_INPUT("t_all_methods", "in", 0);
 
 REGISTER_USER_OP("t_inferring").Input("in").Output("out").SetTensorDescInferFn(user_op::TensorDescInferFnUtil::Unchanged)
     .SetSbpSignatureInferFn([](user_op::InferSbpSignatureFnContext *ctx) -> Maybe<void> {
