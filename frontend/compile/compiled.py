@@ -33,7 +33,8 @@ from oneflow.frontend.core.arrays import (
     ranks_of,
     to_data,
 )  # fmt: skip
-from oneflow.frontend.core.devices import Device, compile_for, set_compile_option
+from oneflow.frontend.core.compilation import compile_for, set_compile_option
+from oneflow.frontend.core.devices import Device
 from oneflow.frontend.core.devices import device as named_device
 from oneflow.frontend.core.dispatch import Stateful
 from oneflow.frontend.core.errors import CallError
