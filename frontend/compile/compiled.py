@@ -30,6 +30,7 @@ from oneflow.frontend.core.arrays import (
     is_data,
     is_foreign,
     is_on_device,
+    is_on_ranks,
     ranks_of,
     to_data,
 )  # fmt: skip
@@ -377,6 +378,8 @@ def _fast_signature(args: Sequence[Any]) -> tuple[Any, ...] | None:
             signature.append((type(x), data.shape, data.dtype, has_gradient))
         elif is_on_device(data):
             signature.append((type(x), data.shape, data.dtype.name, device_of(data), has_gradient))
+        elif is_on_ranks(data):
+            signature.append((type(x), data.shape, data.dtype.name, ranks_of(data), has_gradient))
         elif isinstance(data, (bool, int, str)) or data is None:
             signature.append((type(data), data))
         elif type(data) is float:
