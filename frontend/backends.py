@@ -10,7 +10,7 @@ from __future__ import annotations
 from types import ModuleType
 
 from oneflow.frontend import cuda
-from oneflow.frontend.core.devices import COMPILE_OPTIONS
+from oneflow.frontend.core.compilation import COMPILE_OPTIONS
 from oneflow.lowering.options import AUTOTUNE, DETERMINISTIC, PRECISION
 
 __all__ = ["CudaSettings", "CudnnSettings", "MatmulSettings"]

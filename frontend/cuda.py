@@ -11,7 +11,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from oneflow.dialect.deprecated import takes_previous_names
-from oneflow.frontend.core.devices import COMPILE_OPTIONS, CURRENT_NUMBER, Device, device
+from oneflow.frontend.core.compilation import COMPILE_OPTIONS
+from oneflow.frontend.core.devices import CURRENT_NUMBER, Device, device
 from oneflow.frontend.core.generator import get_rng_state, manual_seed, set_rng_state
 from oneflow.frontend.methods.tensor_type import typed_tensors
 from oneflow.lowering.options import AUTOTUNE, DETERMINISTIC, PRECISION, PRECISIONS

@@ -8,19 +8,17 @@ from oneflow.dialect.dtypes import DType
 
 
 class ArrayProperties:
-    """An array with `shape` and `dtype`; for an array on several ranks, of the whole array."""
+    """An array with `shape` and `dtype`; for an array on several ranks, of the whole array.
+
+    Attributes:
+        shape: the sizes of the dimensions.
+        dtype: the element type.
+    """
 
     __slots__ = ()
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The sizes of the dimensions."""
-        raise NotImplementedError
-
-    @property
-    def dtype(self) -> DType:
-        """The element type."""
-        raise NotImplementedError
+    shape: tuple[int, ...]
+    dtype: DType
 
     @property
     def ndim(self) -> int:

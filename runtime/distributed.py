@@ -143,8 +143,8 @@ def compile_distributed(
         )
     load = _loader(placement, entry, options, registry)
     executables = world.run([functools.partial(load, p, module) for p, module in programs.items()])
-    ranked = {p: Program(programs[p], e) for p, e in zip(programs, executables, strict=True)}
     donated = frozenset(donated_arguments(function))
+    ranked = {p: Program(programs[p], e, bool(donated)) for p, e in zip(programs, executables, strict=True)}
     return DistributedExecutable(boxed, placement, inputs, arguments, results, donated, ranked)
 
 
@@ -191,14 +191,16 @@ def _program(boxed: ir.Module, entry: str, place: int, registry: Registry) -> ir
 
 @dataclass(frozen=True)
 class Program:
-    """The program of one rank, as a module of operators and compiled."""
+    """The program of one rank, as a module of operators and compiled; `donates` says that it updates arguments."""
 
     module: ir.Module
     executable: CpuExecutable | CudaExecutable
+    donates: bool
 
     def run(self, arrays: Sequence[Any]) -> list[Any]:
-        """Runs the program; the results stay on its device."""
-        return self.executable.run(bind(self.executable.inputs, arrays, {}))
+        """Runs the program on all arguments in order; the results stay on its device."""
+        results = None if self.donates or self.executable.fast_path is None else self.executable.fast_path(arrays)
+        return self.executable.run(arrays) if results is None else results
 
 
 @dataclass
@@ -220,7 +222,6 @@ class DistributedExecutable:
     is_size_specialized: ClassVar[bool] = False
     fast_path: ClassVar[None] = None
     last_run: ClassVar[None] = None
-    outputs: ClassVar[tuple[TensorDesc, ...]] = ()
 
     boxed: ir.Module
     placement: Placement
@@ -247,6 +248,11 @@ class DistributedExecutable:
         program = self.programs[place]
         return str(program.module) if stage == "physical" else program.executable.ir(stage)
 
+    @functools.cached_property
+    def outputs(self) -> list[TensorDesc]:
+        """The types of the whole results."""
+        return [layout.desc for layout in self.results]
+
     @property
     def memory(self) -> Footprint:
         """The memory in bytes of a run on the first rank of this process.
@@ -262,8 +268,9 @@ class DistributedExecutable:
         """True: ranks agree on the layout of every argument."""
         return True
 
-    def replay(self, arrays: Sequence[Any], compared: Any = None) -> None:
-        """None: every run checks the layouts of its arguments."""
+    def replay(self, arrays: Sequence[Any], compared: Any = None) -> list[GlobalArray]:
+        """As `run`: every run checks the layouts of its arguments."""
+        return self.run(arrays)
 
     def __call__(self, *arrays: Any, **named: Any) -> list[Array]:
         """Runs the program on whole arrays, the same on all ranks; the results are whole arrays on all ranks.

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from oneflow.dialect import dtypes
-from oneflow.dialect.dtypes import DType
 from oneflow.dialect.nd_sbp import Mesh, NdSbp, devices, format_nd_sbp, group, problem
 from oneflow.dialect.sbp import S, Sbp
 from oneflow.dialect.tensor_desc import TensorDesc
@@ -132,12 +131,16 @@ class GlobalArray(ArrayProperties):
         placement: the ranks.
         layout: the type of the whole array, and its layout.
         shards: the shards of the ranks of this process, by mesh index.
+        shape: the shape of the whole array.
+        dtype: the element type.
+        nd: the SBP for each mesh axis.
     """
 
-    __slots__ = ("__weakref__", "layout", "placement", "shards")
+    __slots__ = ("__weakref__", "dtype", "layout", "nd", "placement", "shape", "shards")
 
     def __init__(self, placement: Placement, layout: Layout, shards: Shards) -> None:
         self.placement, self.layout, self.shards = placement, layout, shards
+        self.shape, self.dtype, self.nd = layout.shape, layout.desc.dtype, layout.nd
 
     @classmethod
     def of(cls, array: np.ndarray, placement: Placement, nd: NdSbp) -> GlobalArray:
@@ -157,21 +160,6 @@ class GlobalArray(ArrayProperties):
         others = placement.local_indices[1:]
         shards = {p: shard.copy() if p in alike else layout.zeros(mesh, p) for p in others}
         return cls(placement, layout, {first: shard, **shards})
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape of the whole array."""
-        return self.layout.shape
-
-    @property
-    def dtype(self) -> DType:
-        """The element type."""
-        return self.layout.desc.dtype
-
-    @property
-    def nd(self) -> NdSbp:
-        """The SBP for each mesh axis."""
-        return self.layout.nd
 
     def __repr__(self) -> str:
         return f"{self.layout.desc}, {self.placement}, sbp={format_nd_sbp(self.nd)}"

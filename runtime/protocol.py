@@ -46,7 +46,7 @@ class Executable(Protocol):
 
     @property
     def outputs(self) -> Sequence[TensorDesc]:
-        """The types of the results; empty if their layouts determine them."""
+        """The types of the results."""
 
     @property
     def memory(self) -> Footprint:

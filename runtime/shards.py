@@ -27,7 +27,7 @@ class Layout:
     desc: TensorDesc
     nd: NdSbp
 
-    @property
+    @functools.cached_property
     def shape(self) -> tuple[int, ...]:
         """The logical shape, which is static."""
         return tuple(d or 0 for d in self.desc.shape or ())

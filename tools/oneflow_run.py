@@ -25,7 +25,8 @@ from oneflow.dialect.nd_sbp import Mesh
 from oneflow.dialect.oneflow import create_context
 from oneflow.dialect.reader import ProgramError, read_module
 from oneflow.dialect.record import REGISTRY, suggestion
-from oneflow.frontend.core.devices import Device, compile_for, device, set_compile_option
+from oneflow.frontend.core.compilation import compile_for, set_compile_option
+from oneflow.frontend.core.devices import Device, device
 from oneflow.lowering.options import AUTOTUNE
 from oneflow.lowering.pipelines import STAGES, pipeline_between
 from oneflow.passes.pipeline import Pipeline, Watch

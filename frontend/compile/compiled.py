@@ -30,10 +30,12 @@ from oneflow.frontend.core.arrays import (
     is_data,
     is_foreign,
     is_on_device,
+    is_on_ranks,
     ranks_of,
     to_data,
 )  # fmt: skip
-from oneflow.frontend.core.devices import Device, compile_for, set_compile_option
+from oneflow.frontend.core.compilation import compile_for, set_compile_option
+from oneflow.frontend.core.devices import Device
 from oneflow.frontend.core.devices import device as named_device
 from oneflow.frontend.core.dispatch import Stateful
 from oneflow.frontend.core.errors import CallError
@@ -376,6 +378,8 @@ def _fast_signature(args: Sequence[Any]) -> tuple[Any, ...] | None:
             signature.append((type(x), data.shape, data.dtype, has_gradient))
         elif is_on_device(data):
             signature.append((type(x), data.shape, data.dtype.name, device_of(data), has_gradient))
+        elif is_on_ranks(data):
+            signature.append((type(x), data.shape, data.dtype.name, ranks_of(data), has_gradient))
         elif isinstance(data, (bool, int, str)) or data is None:
             signature.append((type(data), data))
         elif type(data) is float:

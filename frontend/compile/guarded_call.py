@@ -22,7 +22,7 @@ import numpy as np
 from oneflow.dialect.locks import Lock
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend.core import mode
-from oneflow.frontend.core.arrays import Data, device_of, is_on_ranks
+from oneflow.frontend.core.arrays import Data, is_on_ranks, place_reader
 from oneflow.frontend.core.devices import Device, move
 from oneflow.frontend.core.hooks import Hooks
 from oneflow.frontend.core.settings import DEFAULT_DTYPE, SCOPE
@@ -223,15 +223,18 @@ def apply_effects(effects: Effects, arrays: Sequence[Data], writer: str) -> None
 
 
 class ArgumentGuard(NamedTuple):
-    """The guard of a fast path on an argument: class, shape, element type, device (None for arrays of NumPy), and
-    whether the argument has a gradient; for a static value, such as a number, class and text.
+    """The guard of a fast path on an argument: class, shape, element type, class of the array, place (see
+    `place_reader`, None for an array of NumPy), and whether the argument has a gradient; for a static value, such as
+    a number, class and text.
     """
 
     kind: type
     text: str | None
     shape: Any = None
     dtype: Any = None
-    device: Any = None
+    array: Any = None
+    read_place: Any = None
+    place: Any = None
     has_gradient: bool = False
 
     @classmethod
@@ -243,7 +246,9 @@ class ArgumentGuard(NamedTuple):
         if isinstance(argument, EagerTensor):
             variable = argument.variable
             array, has_gradient = variable.handle, variable.node is not None or variable.leaf is not None
-        return cls(type(argument), None, array.shape, array.dtype, device_of(array), has_gradient)
+        read = place_reader(array)
+        place = None if read is None else read(array)
+        return cls(type(argument), None, array.shape, array.dtype, type(array), read, place, has_gradient)
 
 
 def matching_arrays(guards: Sequence[ArgumentGuard], args: Sequence[Any]) -> tuple[list[Data], list[Data]] | None:
@@ -254,15 +259,15 @@ def matching_arrays(guards: Sequence[ArgumentGuard], args: Sequence[Any]) -> tup
         return None
     arrays: list[Data] = []
     roots: list[Data] = []
-    for argument, (kind, text, shape, dtype, device, has_gradient) in zip(args, guards, strict=True):
+    for argument, (kind, text, shape, dtype, array, read, place, has_gradient) in zip(args, guards, strict=True):
         if type(argument) is not kind or (text is not None and repr(argument) != text):
             return None
         if text is not None:
             continue
         data: Any = array_of(argument, has_gradient, roots) if kind is EagerTensor else argument
-        if (type(data) is not np.ndarray) if device is None else device_of(data) is not device:
+        if type(data) is not array or data.shape != shape or data.dtype is not dtype:
             return None
-        if data.shape != shape or data.dtype is not dtype:
+        if read is not None and read(data) != place:
             return None
         arrays.append(data)
     return arrays, roots

@@ -33,6 +33,7 @@ from oneflow.frontend.compile.guarded_call import (
     unguarded_array_call,
     unguarded_call,
 )
+from oneflow.frontend.compile.ranks_guards import RanksGuardCache, UpdatingRanksGuardCache
 from oneflow.frontend.core.arrays import Data, device_of, is_on_device, is_on_host, ranks_of, to_array, to_host
 from oneflow.frontend.core.devices import Device
 from oneflow.frontend.core.pytree import Tree
@@ -89,6 +90,10 @@ class Specialization:
             and not self._is_compiled_for(required)
         ):
             return False
+        return self._layouts_hold()
+
+    def _layouts_hold(self) -> bool:
+        """Whether the captured tensors have the placements and layouts of the trace."""
         for tensor, placement, nd in self._rank_layouts:
             now = ranks_of(tensor.handle.handle)
             if (now[0] is not placement or now[1] is not nd) and now != (placement, nd):
@@ -217,14 +222,17 @@ class Specialization:
     ) -> FastPath:
         """The fast path for arrays, tensors and static values like `leaves`, all on the device of the program."""
         executable, argument_guards = self.executable, list(map(ArgumentGuard.of, leaves))
-        replay = executable.replay if executable.is_remote else self._host_replay
+        is_on_host = not executable.is_remote and self.traced.placements is None
+        replay = self._host_replay if is_on_host else executable.replay
         arrays = [x.storage if isinstance(x, EagerTensor) else x for x in leaves if not isinstance(x, STATIC)]
         if replay is None or any(type(a) is not executable.array for a in arrays):
             return no_fast_path
-        if self.traced.effects.mutated_arguments and (executable.is_remote or record is not None):
+        if self.traced.effects.mutated_arguments and (not is_on_host or record is not None):
             return no_fast_path
         guard_cache = self._guard_cache(len(arrays))
         descs = self._descs if self.uses_tensors or EagerTensor in map(type, leaves) else None
+        if descs is None and self.traced.placements is not None:
+            return no_fast_path  # arrays of NumPy are results
         lock = self.updating if self._updates else None
 
         def run(inputs: list[Data], arrays: list[Data]) -> list[Data]:
@@ -245,8 +253,11 @@ class Specialization:
     def _guard_cache(self, count: int) -> HostGuardCache | DeviceGuardCache:
         """The memory for which the guards held last; captured tensors are inputs after `count` arguments."""
         captured, guard = self.traced.captured, self.traced.guards.aliases
+        updated = [state.tensor for state in self.traced.effects.updated]
+        if self.traced.placements is not None:
+            cached = guard, self._captured.tensors, self._layouts_hold
+            return UpdatingRanksGuardCache(*cached, updated) if updated else RanksGuardCache(*cached)
         if not self.executable.is_remote:
-            updated = [state.tensor for state in self.traced.effects.updated]
             return HostGuardCache(guard, self._captured.tensors, updated)
         numbers = [count + n for n, c in enumerate(captured) if isinstance(c, EagerTensor)]
         return DeviceGuardCache(guard, self._captured.tensors, self.executable, numbers)

@@ -6,7 +6,8 @@ the ranks of a mesh. The rest of the frontend names none of these classes, and u
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+import operator
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
@@ -24,6 +25,7 @@ from oneflow.runtime.global_array import GlobalArray, Placement, shared
 from oneflow.runtime.shards import Layout
 
 _PROTOCOLS = ("__dlpack__", "__array_interface__", "__array__", "__cuda_array_interface__")
+_RANKS, _DEVICE = operator.attrgetter("placement", "nd"), operator.attrgetter("stream.device")
 LocalData: TypeAlias = np.ndarray | DeviceArray
 Data: TypeAlias = LocalData | GlobalArray
 
@@ -61,6 +63,15 @@ def is_on_ranks(data: Any) -> TypeGuard[GlobalArray]:
 def device_of(data: Data) -> Any:
     """The device of an array, to be compared by identity; None for an array on the host or on ranks."""
     return data.stream.device if isinstance(data, DeviceArray) else None
+
+
+def place_reader(data: Data) -> Callable[[Any], Any] | None:
+    """The function that reads the place of arrays of the class of an array, to be compared: the device, or the
+    placement and layout of a global array. None for arrays on the host.
+    """
+    if isinstance(data, np.ndarray):
+        return None
+    return _RANKS if isinstance(data, GlobalArray) else _DEVICE
 
 
 def ranks_of(data: Data) -> tuple[Any, Any]:

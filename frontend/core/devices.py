@@ -1,4 +1,4 @@
-"""Devices: `flow.device`, and programs compiled for a device.
+"""Devices: `flow.device`, and the devices of arrays.
 
     x = flow.ones(2, 3, device="cuda")      x.device        x.to("cpu")
 
@@ -8,24 +8,15 @@ which are copied.
 
 from __future__ import annotations
 
-import functools
-import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
-from oneflow.dialect._mlir import ir
 from oneflow.dialect.deprecated import takes_previous_names
 from oneflow.frontend.core.arrays import Data, device_name
-from oneflow.frontend.core.layouts import ProgramPlacements
-from oneflow.frontend.core.settings import SCOPE
-from oneflow.runtime.backends import ACCELERATORS, BACKENDS, HOST, RANKS
+from oneflow.runtime.backends import ACCELERATORS, BACKENDS, HOST
 from oneflow.runtime.device_array import DeviceArray
 from oneflow.runtime.global_array import GlobalArray
-from oneflow.runtime.protocol import Executable
-
-T = TypeVar("T")
-
 
 #: The number of the device that a name without a number stands for.
 CURRENT_NUMBER = [0]
@@ -95,41 +86,6 @@ def move(data: Data, target: Device) -> Data:
     return ACCELERATORS[target.type].to_device(data, target.index)
 
 
-#: Attributes of every program for a device; `flow.cuda` sets these attributes.
-COMPILE_OPTIONS: dict[str, str] = {}
-
-
-def write_compile_options(module: ir.Module) -> None:
-    """Writes `COMPILE_OPTIONS` as attributes of a module, where the module lacks these attributes."""
-    for name, value in COMPILE_OPTIONS.items():
-        if name not in module.operation.attributes:
-            module.operation.attributes[name] = ir.StringAttr.get(value, module.context)
-
-
-def set_compile_option(module: ir.Module, name: str, value: bool) -> None:
-    """Writes an option that is on or off as an attribute of a module."""
-    module.operation.attributes[name] = ir.StringAttr.get(str(bool(value)).lower(), module.context)
-
-
-def compile_for(
-    place: Device | ProgramPlacements, module: ir.Module, entry: str, strategy: str = "greedy"
-) -> Executable:
-    """Compiles a function of a module for a device, or for ranks with layouts that `strategy` chooses.
-
-    Raises:
-        CudaError: there is no such device.
-        CompileError: a kernel does not compile.
-        PassError: a pass failed.
-        WorldError: the job has too few ranks, or other ranks have another program.
-    """
-    home = place.home if isinstance(place, ProgramPlacements) else place
-    if home.type != HOST:
-        write_compile_options(module)
-    if isinstance(place, ProgramPlacements):
-        return RANKS.compile_program(module, entry, place.home, place.named, strategy)
-    return BACKENDS[place.type].compile_program(module, entry, place.index)
-
-
 def common_device(named: Sequence[tuple[str, Data]]) -> str | None:
     """The device that arrays are on, None if all are on the host.
 
@@ -147,30 +103,3 @@ def common_device(named: Sequence[tuple[str, Data]]) -> str | None:
                 f'move it there, {name}.to("{place}")'
             )
     return place
-
-
-def tensor_factory(function: Callable[..., T]) -> Callable[..., T]:
-    """A decorator of functions that make a tensor: adds `device`, `placement` with `sbp`, and `requires_grad`; sizes
-    that come one by one may also come as `size`.
-
-    A tensor that a traced function makes is no leaf, even with `requires_grad`. `pin_memory` and `layout` are taken
-    for programs of PyTorch: memory is pinned by copies to a device, and no tensor is sparse.
-    """
-    one_by_one = any(p.kind is p.VAR_POSITIONAL for p in inspect.signature(function).parameters.values())
-
-    @functools.wraps(function)
-    def create(*args: Any, device: str | Device | None = None, placement: Any = None, sbp: Any = None,
-               requires_grad: bool = False, pin_memory: bool = False, layout: Any = None,
-               **kwargs: Any) -> Any:  # fmt: skip
-        if one_by_one and "size" in kwargs:
-            args = (*args, kwargs.pop("size"))
-        tensor: Any = function(*args, **kwargs)
-        if placement is None and sbp is None and device is None:
-            placement, sbp = SCOPE.get().global_mode or (None, None)
-        if placement is not None or sbp is not None:
-            tensor = tensor.to_global(placement, sbp)
-        elif device is not None and hasattr(tensor, "to_device"):
-            tensor = tensor.to_device(device)
-        return tensor.detach().requires_grad_() if requires_grad and tensor.builder.eager else tensor
-
-    return create

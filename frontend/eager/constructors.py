@@ -9,8 +9,8 @@ import numpy as np
 from oneflow.dialect.dtypes import DType
 from oneflow.dialect.dtypes import convert as to_type
 from oneflow.frontend.core.arrays import is_array, to_array
-from oneflow.frontend.core.devices import tensor_factory
 from oneflow.frontend.core.dispatch import as_tensor, current_builder, detached, dispatch
+from oneflow.frontend.core.factories import tensor_factory
 from oneflow.frontend.core.promotion import as_number, fitting
 from oneflow.frontend.core.settings import get_default_dtype
 from oneflow.frontend.core.tensor import Tensor

@@ -26,7 +26,8 @@ from oneflow.dialect.nd_sbp import NdSbp
 from oneflow.dialect.record import REGISTRY, Call, OperatorError, flatten, infer
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend.core.arrays import Data, is_on_ranks, ranks_of
-from oneflow.frontend.core.devices import Device, compile_for
+from oneflow.frontend.core.compilation import compile_for
+from oneflow.frontend.core.devices import Device
 from oneflow.frontend.core.layouts import ProgramPlacements, annotate
 from oneflow.lowering.kernels.donated_arguments import donate_arguments
 from oneflow.passes.base import PassError

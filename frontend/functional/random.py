@@ -11,9 +11,10 @@ import numpy as np
 
 from oneflow.dialect import dtypes
 from oneflow.dialect.dtypes import DType
-from oneflow.frontend.core.devices import move, tensor_factory
+from oneflow.frontend.core.devices import move
 from oneflow.frontend.core.dispatch import as_tensor, current_builder, dispatch
 from oneflow.frontend.core.errors import fail
+from oneflow.frontend.core.factories import tensor_factory
 from oneflow.frontend.core.generator import Generator, default_generator, initial_seed, manual_seed, seed
 from oneflow.frontend.core.promotion import is_number
 from oneflow.frontend.core.settings import get_default_dtype

@@ -11,9 +11,9 @@ from typing import Any
 from oneflow.dialect import dtypes
 from oneflow.dialect.dtypes import DType
 from oneflow.dialect.ops.reduce import bounds
-from oneflow.frontend.core.devices import tensor_factory
 from oneflow.frontend.core.dispatch import as_tensor, current_builder, dispatch
 from oneflow.frontend.core.errors import fail
+from oneflow.frontend.core.factories import tensor_factory
 from oneflow.frontend.core.promotion import as_number, fitting, is_number
 from oneflow.frontend.core.settings import get_default_dtype
 from oneflow.frontend.core.tensor import Tensor

@@ -7,9 +7,9 @@ from typing import Any
 
 from oneflow.dialect import dtypes
 from oneflow.dialect.dtypes import DType
-from oneflow.frontend.core.devices import tensor_factory
 from oneflow.frontend.core.dispatch import as_scalar, as_tensor, dispatch
 from oneflow.frontend.core.errors import fail
+from oneflow.frontend.core.factories import tensor_factory
 from oneflow.frontend.core.promotion import as_number, default_dtype_of, fitting, is_number
 from oneflow.frontend.core.settings import get_default_dtype
 from oneflow.frontend.core.tensor import Size, Tensor

@@ -28,7 +28,7 @@ from oneflow.frontend.eager.tensor import EagerTensor
 from oneflow.frontend.functional.scattering import unfold_dimension
 from oneflow.frontend.functional.shape import as_arguments
 from oneflow.frontend.methods.backward import backward as backward_of
-from oneflow.frontend.tracing.trace import TraceBuilder
+from oneflow.frontend.tracing.builder import TraceBuilder
 
 #: Functions that are methods under their own names.
 METHODS = """

@@ -15,7 +15,8 @@ from oneflow.dialect.dtypes import convert as to_type
 from oneflow.frontend import functional
 from oneflow.frontend.core import tensor
 from oneflow.frontend.core.arrays import is_array, to_array
-from oneflow.frontend.core.devices import device, tensor_factory
+from oneflow.frontend.core.devices import device
+from oneflow.frontend.core.factories import tensor_factory
 from oneflow.frontend.core.settings import get_default_dtype, set_default_dtype
 from oneflow.frontend.eager import constructors
 from oneflow.frontend.eager.tensor import EagerTensor

@@ -12,8 +12,8 @@ from typing import Any
 from oneflow.dialect import dtypes
 from oneflow.dialect.dtypes import DType
 from oneflow.frontend import functional as F  # noqa: N812
-from oneflow.frontend.core.devices import tensor_factory
 from oneflow.frontend.core.dispatch import as_tensor, dispatch
+from oneflow.frontend.core.factories import tensor_factory
 from oneflow.frontend.core.generator import Generator
 from oneflow.frontend.functional.random import random_offset
 from oneflow.frontend.nn.image_lists import ImageList

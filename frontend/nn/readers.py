@@ -27,9 +27,9 @@ from oneflow.dialect.image_files import size_of
 from oneflow.dialect.ofrecord import most_bytes, one_value, part_paths
 from oneflow.dialect.reader_kernel import Position
 from oneflow.dialect.record import REGISTRY, Call, attribute_values, infer
-from oneflow.frontend.core.devices import tensor_factory
 from oneflow.frontend.core.dispatch import as_tensor, current_builder, dispatch, dispatch_all
 from oneflow.frontend.core.errors import fail
+from oneflow.frontend.core.factories import tensor_factory
 from oneflow.frontend.core.generator import Generator, default_generator
 from oneflow.frontend.functional.random import random_offset
 from oneflow.frontend.nn.image_lists import Bound, ImageList, image_list

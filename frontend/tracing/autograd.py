@@ -33,6 +33,7 @@ from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.eager.tape import enable_grad
 from oneflow.frontend.eager.tensor import EagerTensor
 from oneflow.frontend.functional.rules import cast
+from oneflow.frontend.tracing.builder import TraceBuilder
 from oneflow.frontend.tracing.callables import bind, entry_name
 from oneflow.frontend.tracing.eager_autograd import (
     as_gradient_input,
@@ -42,7 +43,6 @@ from oneflow.frontend.tracing.eager_autograd import (
     released,
 )
 from oneflow.frontend.tracing.eager_autograd import pull_back as eager_pull_back
-from oneflow.frontend.tracing.trace import TraceBuilder
 
 __all__ = ["checkpoint", "grad", "jvp", "stop_gradient", "value_and_grad", "vjp"]
 

@@ -31,7 +31,7 @@ from oneflow.frontend.eager.tape import MODE
 from oneflow.frontend.eager.tensor import EagerTensor
 from oneflow.frontend.functional.rules import cast
 from oneflow.frontend.functional.shape import reshape, select, stack
-from oneflow.frontend.tracing.trace import TraceBuilder
+from oneflow.frontend.tracing.builder import TraceBuilder
 from oneflow.runtime.global_array import Placement
 
 __all__ = ["cond", "scan", "while_loop"]

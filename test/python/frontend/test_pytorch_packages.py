@@ -12,7 +12,7 @@ import pytest
 
 import oneflow as flow
 from oneflow.autograd import functional as AF  # noqa: N812
-from oneflow.frontend.core.devices import COMPILE_OPTIONS
+from oneflow.frontend.core.compilation import COMPILE_OPTIONS
 from oneflow.lowering.options import AUTOTUNE, DETERMINISTIC, PRECISION
 
 X, V = np.float32([1, 2]), np.float32([3, -1])

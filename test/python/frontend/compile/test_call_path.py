@@ -220,6 +220,14 @@ def schedule():
     return lambda: None, lambda: step(x)
 
 
+def on_ranks(made):
+    """A call on tensors of two ranks, which a world runs; each rank has an executable."""
+    placement = flow.placement("cpu", [0, 1])
+    made.to_global(placement, flow.sbp.broadcast)
+    forward, x = flow.compile(made), flow.tensor(X).to_global(placement, flow.sbp.split(0))
+    return lambda: None, lambda: forward(x)
+
+
 #: The kinds of other calls: functions that return the preparation of the call, and the call.
 OTHER = {
     "earlier signature of a step": other_signature,
@@ -232,6 +240,8 @@ OTHER = {
     "arguments by name": by_name,
     "method of a module": method,
     "graph with a schedule": schedule,
+    "module on ranks": lambda: on_ranks(model()[0].requires_grad_(False)),
+    "recorded module on ranks": lambda: on_ranks(model()[0]),
 }
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import oneflow as flow
-from oneflow.frontend.core.devices import COMPILE_OPTIONS
+from oneflow.frontend.core.compilation import COMPILE_OPTIONS
 from oneflow.lowering.options import AUTOTUNE
 from oneflow.runtime.cuda import autotune, driver, kernel_cache
 from oneflow.runtime.cuda.array import CudaArray
