@@ -39,7 +39,7 @@ _numbers = itertools.count()
 
 
 def _parts_of(x: Any, steps: int) -> Sequence[Any]:
-    """Equal parts of a tensor along the first dimension; other values, and tensors without dimensions, as they are."""
+    """Equal parts of a tensor along the first dimension; values without dimensions as they are, for each part."""
     if not isinstance(x, Tensor) or not x.rank:
         return [x] * steps
     size = x.shape[0]
