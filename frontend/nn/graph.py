@@ -16,9 +16,10 @@ from __future__ import annotations
 
 import itertools
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from oneflow.frontend import functional as F  # noqa: N812
 from oneflow.frontend.amp import GradScaler, StaticGradScaler, autocast, unscaled
 from oneflow.frontend.compile.compiled import CompiledFunction, compile
 from oneflow.frontend.core.arrays import is_data
@@ -26,6 +27,7 @@ from oneflow.frontend.core.dispatch import Stateful, current_builder
 from oneflow.frontend.core.errors import fail
 from oneflow.frontend.core.pytree import flatten
 from oneflow.frontend.core.settings import loss_scale
+from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.eager.tensor import wrapped
 from oneflow.frontend.nn.graph_config import GraphConfig
 from oneflow.frontend.nn.module import Module
@@ -34,6 +36,23 @@ from oneflow.frontend.optim.schedule import LRScheduler
 from oneflow.frontend.tracing.traced import Traced
 
 _numbers = itertools.count()
+
+
+def _parts_of(x: Any, steps: int) -> Sequence[Any]:
+    """Equal parts of a tensor along the first dimension; values without dimensions as they are, for each part."""
+    if not isinstance(x, Tensor) or not x.rank:
+        return [x] * steps
+    size = x.shape[0]
+    if not isinstance(size, int) or size % steps:
+        raise fail(f"expected a first dimension that {steps} steps of gradient accumulation divide, got {x.desc}")
+    return [F.narrow(x, 0, size // steps * i, size // steps) for i in range(steps)]
+
+
+def _joined(values: Sequence[Any]) -> Any:
+    """The results of the parts of a batch: tensors along the first dimension, or as a vector; the first of others."""
+    if not isinstance(values[0], Tensor):
+        return values[0]
+    return F.cat(list(values), 0) if values[0].rank else F.stack(list(values), 0)
 
 
 def _with_tensors(result: Any) -> Any:
@@ -158,8 +177,9 @@ class Graph(Stateful):
         guard = current_builder().guard
         guard(getattr, self.config, "amp_dtype")
         guard(getattr, self, "_scaler")
-        with self._amp(), loss_scale(None if self._scaler is None else self._scaler.get_scale):
-            result = self.build(*args, **kwargs)
+        guard(getattr, self.config, "accumulation_steps")
+        with self._amp(), loss_scale(self._loss_scale()):
+            result = self._build_parts(args, kwargs)
         parameters = self._parameters()
         if self._optimizers and not parameters:
             raise fail(
@@ -171,6 +191,23 @@ class Graph(Stateful):
             return result, finite
         self._apply_gradients()
         return result, None
+
+    def _loss_scale(self) -> Callable[[], float] | None:
+        """The factor of losses: that of the scaler, for one part of the batch."""
+        steps, scaler = self.config.accumulation_steps, self._scaler
+        if steps == 1:
+            return None if scaler is None else scaler.get_scale
+        return lambda: (1.0 if scaler is None else scaler.get_scale()) / steps
+
+    def _build_parts(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The result of `build`, or the joined results of `build` for each part of the batch."""
+        steps = self.config.accumulation_steps
+        if steps == 1:
+            return self.build(*args, **kwargs)
+        leaves, tree = flatten((args, kwargs))
+        parts = zip(*(_parts_of(x, steps) for x in leaves), strict=True) if leaves else [()] * steps
+        results = [flatten(self.build(*a, **k)) for a, k in map(tree.unflatten, parts)]
+        return results[0][1].unflatten([_joined(x) for x in zip(*(r for r, _ in results), strict=True)])
 
     def _amp(self) -> autocast:
         """The autocast of the options; on whatever device the program runs."""

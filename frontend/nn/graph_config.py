@@ -22,6 +22,7 @@ class GraphConfig:
 
     def __init__(self) -> None:
         self.amp_dtype: DType | None = None
+        self.accumulation_steps = 1
         self.hints: dict[str, Any] = {}
 
     def enable_amp(self, mode: bool = True, *, dtype: DType = dtypes.float16) -> None:
@@ -49,16 +50,17 @@ class GraphConfig:
             )
 
     def set_gradient_accumulation_steps(self, value: int = 1) -> None:
-        """Refused but for 1: `build` may call `backward` for each of several parts of a batch.
+        """Has `build` run for each of `value` equal parts of the batch before the optimizers take a step.
+
+        Arguments are cut along their first dimension. Each loss is divided by `value` before `backward`. Results are
+        joined along their first dimension; those without dimensions become a vector.
 
         Raises:
-            OneFlowError: `value` is another.
+            OneFlowError: `value` is no whole number of at least 1.
         """
-        if value != 1:
-            raise fail(
-                f"expected 1 step of gradient accumulation, got {value}: call backward in build for each part of the "
-                "batch, x.chunk(n), and divide each loss by n"
-            )
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise fail(f"expected a number of steps of at least 1 for gradient accumulation, got {value!r}")
+        self.accumulation_steps = value
 
 
 def _hint(name: str) -> Any:

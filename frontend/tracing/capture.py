@@ -355,5 +355,5 @@ def device_of_captures(captured: Sequence[Any]) -> str | None:
     Captured tensors that have dimensions decide: tensors without dimensions may be elsewhere.
     """
     tensors = sorted((c for c in captured if isinstance(c, EagerTensor)), key=lambda c: not c.rank)
-    first = tensors[0].storage if tensors else None
+    first = tensors[0].variable.handle if tensors else None
     return device_name(first) if is_on_device(first) else None

@@ -157,11 +157,42 @@ def test_options_of_graphs():
     np.testing.assert_array_equal(other.layer.weight.numpy(), step.layer.weight.numpy())
     step.config.allow_fuse_cast_scale(True)  # type: ignore[attr-defined]
     assert nn.Graph.trace(lambda x: x * 2)(flow.tensor([1.0, 2.0])).tolist() == [2, 4]
-    for refused in (step.config.enable_zero, lambda: step.config.set_gradient_accumulation_steps(4)):
+    for refused in (step.config.enable_zero, lambda: step.config.set_gradient_accumulation_steps(0)):
         with pytest.raises(ValueError, match="expected"):
             refused()
     with pytest.raises(TypeError, match="GradScaler"):
         step.set_grad_scaler(2.0)
+
+
+@pytest.mark.parametrize("scale", [None, 128.0])
+def test_gradients_of_parts_of_a_batch_are_accumulated(scale):
+    """The step is that of the mean of the losses of the parts; results of the parts are joined."""
+
+    class Train(nn.Graph):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(2, 1, bias=False)
+            nn.init.constant_(self.layer.weight, 1.0)
+            self.add_optimizer(flow.optim.SGD(self.layer.parameters(), lr=0.5))
+            if scale is not None:
+                self.set_grad_scaler(flow.amp.StaticGradScaler(scale))
+            self.config.set_gradient_accumulation_steps(2)
+
+        def build(self, x, factor):
+            y = self.layer(x) * factor
+            loss = y.square().sum()
+            loss.backward()
+            return y, {"loss": loss}
+
+    graph, x = Train(), np.float32([[1, 2], [0, 1], [3, -1], [1, 1]])
+    y, losses = graph(flow.tensor(x), flow.tensor(2.0))
+    wanted = 2 * x.sum(1, keepdims=True)
+    np.testing.assert_array_equal(y.numpy(), wanted)
+    np.testing.assert_array_equal(losses["loss"].numpy(), (wanted**2).reshape(2, 2).sum(1))
+    gradient = (2 * wanted * 2 * x).sum(0) / 2
+    np.testing.assert_allclose(graph.layer.weight.numpy()[0], 1 - 0.5 * gradient, 1e-6)
+    with pytest.raises(flow.OneFlowError, match="first dimension that 2 steps"):
+        graph(flow.tensor(x[:3]), flow.tensor(2.0))
 
 
 def test_modules_that_are_computed_again():

@@ -32,6 +32,12 @@ def test_copies_between_host_and_device():
     assert "device='cuda:0'" in repr(there) and "device" not in repr(x)
 
 
+def test_the_device_of_a_traced_tensor_where_captured_tensors_are_on_the_host(cuda):
+    weight = flow.ones(2)
+    traced = flow.compile(lambda x: (x * weight).to((x * weight).device))
+    assert traced(flow.ones(2)).device == "cpu" and traced(flow.ones(2)).tolist() == [1, 1]
+
+
 def test_made_on_the_device():
     assert flow.tensor([1.0, 2.0], device="cuda").device == "cuda"
     assert flow.ones(2, 3, device="cuda").device == "cuda" and flow.rand(2, device="cuda:1").device == "cuda:1"
