@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+import re
 import subprocess
 import sys
 
@@ -241,8 +242,11 @@ def test_layers_of_onnx_runtime():
     made.opset_import.append(helper.make_opsetid("com.microsoft", 1))
     x = RNG.normal(size=(5, 1, 3)).astype(np.float32)
     wanted = onnxruntime.InferenceSession(made.SerializeToString()).run(None, {"x": x})
-    for a, b in zip(flow.from_onnx(made)(x), wanted, strict=True):
+    program = flow.from_onnx(made)
+    for a, b in zip(program(x), wanted, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+    body = re.search(r"func.func private @body.*?\n  }", str(program.trace()), re.DOTALL)
+    assert body and "4x16xi32" in body[0] and "4x16xi8" not in body[0], "weights are widened outside of the loop"
 
 
 def test_enlarged_images_of_dynamic_sizes():
