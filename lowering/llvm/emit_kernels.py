@@ -23,6 +23,7 @@ from oneflow.lowering.llvm.dot_products import emit_dot_products
 from oneflow.lowering.llvm.insert_slices import emit_insert_slices
 from oneflow.lowering.llvm.interleaved_nest import emit_interleaved
 from oneflow.lowering.llvm.kernel import Kernel, compute_operations, read_kernel
+from oneflow.lowering.llvm.nan_comparisons import join_nan_comparisons
 from oneflow.lowering.llvm.plan import Plan, plan_of_body, plan_of_entry
 from oneflow.lowering.llvm.plan_symbols import KERNEL_RUNTIME, PLAN_RUNTIME, RUNTIME_PREFIX, plan_declaration
 from oneflow.lowering.llvm.skinny_contraction import emit_skinny_contraction
@@ -63,6 +64,7 @@ class EmitKernels(Pass):
 
     def run(self, module: ir.Module, registry: Registry) -> None:
         """Replaces every function of the module."""
+        join_nan_comparisons(module)
         functions = [o for o in module.body.operations if isinstance(o, func.FuncOp) and not o.is_external]
         kernels = [read_kernel(f.operation) for f in functions if "oneflow.kernel" in f.attributes]
         entries = [f.operation for f in functions if "oneflow.kernel" not in f.attributes]
