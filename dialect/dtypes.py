@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import ml_dtypes
 import numpy as np
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class DType:
-    """An element type.
+    """An element type: one object for each, compared by identity, also after a copy.
 
     `str(dtype)` is OneFlow's name with the package (`oneflow.float32`), `name` is OneFlow's and NumPy's word
     (`float32`), `mlir` is MLIR's (`f32`), `code` is the number in OneFlow's `DataType` protocol enumeration (beyond
@@ -28,6 +29,9 @@ class DType:
     bits: int
     code: int
     numpy: np.dtype[np.generic]
+
+    def __reduce__(self) -> tuple[Callable[[str], DType], tuple[str]]:
+        return _of_name, (self.name,)
 
     @property
     def is_float(self) -> bool:
@@ -93,6 +97,10 @@ class DType:
 
     def __repr__(self) -> str:
         return f"oneflow.{self.name}"
+
+
+def _of_name(name: str) -> DType:
+    return index if name == index.name else BY_NAME[name]
 
 
 bool_ = DType("bool", "i1", "bool", 1, 12, np.dtype(np.bool_))

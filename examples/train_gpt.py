@@ -26,9 +26,13 @@ HELD_OUT = 0.05
 
 def docstrings(path: Path) -> list[str]:
     """The docstrings of a module, and of the classes and functions of the module."""
-    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    nodes = [n for n in ast.walk(ast.parse(path.read_bytes())) if isinstance(n, kinds)]
-    return [text for text in map(ast.get_docstring, nodes) if text]
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    nodes: list[ast.AST] = [ast.parse(path.read_bytes())]
+    for node in nodes:  # expressions define no functions with docstrings
+        nodes += (
+            n for n in ast.iter_child_nodes(node) if isinstance(n, (ast.stmt, ast.ExceptHandler, ast.match_case))
+        )
+    return [text for n in nodes if isinstance(n, documented) and (text := ast.get_docstring(n))]
 
 
 def corpus() -> str:

@@ -1,5 +1,8 @@
 """The names of element types: in Python as in OneFlow, in programs as in MLIR."""
 
+import copy
+import pickle
+
 from oneflow.dialect import dtypes
 from oneflow.dialect.tensor_desc import TensorDesc
 
@@ -11,3 +14,10 @@ def test_names():
     assert [str(TensorDesc((2,), d)) for d in (dtypes.uint8, dtypes.float8_e5m2)] == [
         "tensor<2xui8>", "tensor<2xf8E5M2>"
     ]  # fmt: skip
+
+
+def test_copies_are_the_same_object():
+    """Types are compared by identity."""
+    for dtype in (*dtypes.DTYPES, dtypes.index):
+        assert copy.deepcopy(dtype) is dtype
+        assert pickle.loads(pickle.dumps(dtype)) is dtype

@@ -1,20 +1,25 @@
 """Every sample of every operator: types, meaning, gradient, SBP, text, refusals."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from samples import BAD, SAMPLES, UNEDGED
 
 from oneflow.dialect import ops
-from oneflow.dialect.dtypes import float16, float32
+from oneflow.dialect.dtypes import DType, float16, float32
 from oneflow.dialect.oneflow import create_context
 from oneflow.dialect.record import REGISTRY, Absent
 from oneflow.testing import checks
 from oneflow.testing.gradients import check_gradient
+from oneflow.testing.sample import Sample
 
-CASES: list[Any] = [pytest.param(s, d, id=f"{s}-{d}") for s in SAMPLES for d in s.dtypes]
-EDGED = [p for p in CASES if p.values[0].op not in UNEDGED and p.values[1] in (float32, float16)]
+#: The samples of each operator with the types of their runs: a test checks all of an operator, since most are short.
+CASES: dict[str, list[tuple[Sample, DType]]] = {}
+for one in SAMPLES:
+    CASES.setdefault(one.op, []).extend((one, d) for d in one.dtypes)
+EDGED = {
+    name: [c for c in cases if c[1] in (float32, float16)] for name, cases in CASES.items() if name not in UNEDGED
+}
 WITH_FLOATS = [s for s in SAMPLES if s.gradient and any(d.is_inexact for d in s.dtypes)]
 DIFFERENTIABLE = [s for s in WITH_FLOATS if not isinstance(REGISTRY[s.op].grad, Absent)]
 
@@ -24,24 +29,34 @@ def context():
     return create_context()
 
 
-@pytest.mark.parametrize("sample,dtype", CASES)
-def test_types(sample, dtype):
-    checks.check_types(sample, dtype)
+def each(cases, check, *more):
+    """Runs a check on each case; an error names its case."""
+    for case in cases:
+        try:
+            check(*case, *more)
+        except Exception as error:
+            error.add_note(f"in the sample {' '.join(map(str, case))}")
+            raise
 
 
-@pytest.mark.parametrize("sample,dtype", CASES)
-def test_meaning(sample, dtype):
-    checks.check_meaning(sample, dtype)
+@pytest.mark.parametrize("name", CASES)
+def test_types(name):
+    each(CASES[name], checks.check_types)
 
 
-@pytest.mark.parametrize("sample,dtype", EDGED)
-def test_references_at_nan_and_infinities(sample, dtype):
-    checks.check_edges(sample, dtype)
+@pytest.mark.parametrize("name", CASES)
+def test_meaning(name):
+    each(CASES[name], checks.check_meaning)
 
 
-@pytest.mark.parametrize("sample,dtype", CASES)
-def test_round_trip(sample, dtype, context):
-    checks.check_round_trip(sample, dtype, context)
+@pytest.mark.parametrize("name", EDGED)
+def test_references_at_nan_and_infinities(name):
+    each(EDGED[name], checks.check_edges)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_round_trip(name, context):
+    each(CASES[name], checks.check_round_trip, context)
 
 
 @pytest.mark.parametrize("sample", DIFFERENTIABLE, ids=str)
@@ -49,9 +64,9 @@ def test_gradient(sample):
     check_gradient(sample)
 
 
-@pytest.mark.parametrize("sample", SAMPLES, ids=str)
-def test_sbp(sample):
-    checks.check_sbp(sample)
+@pytest.mark.parametrize("name", CASES)
+def test_sbp(name):
+    each([(s,) for s in SAMPLES if s.op == name], checks.check_sbp)
 
 
 @pytest.mark.parametrize("bad", BAD, ids=str)

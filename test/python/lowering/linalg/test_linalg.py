@@ -38,40 +38,19 @@ def is_lowered(sample):
 
 LOWERED = list(filter(is_lowered, SAMPLES))
 FIRST = {s.op: s for s in reversed(LOWERED)}
-#: Cases that run with dynamic sizes.
-DYNAMIC = list(filter(is_lowered, SPREAD))
-CASES = [(s, d) for s in LOWERED
-         for d in (s.dtypes if FIRST[s.op] is s or EVERY else s.dtypes[:1])]  # fmt: skip
-OPERATORS = {s.op: [(t, d) for t, d in CASES if t.op == s.op] for s in LOWERED}
-PARAMS = [pytest.param(s, d, id=f"{s}-{d}") for s, d in CASES]
+#: The samples of each operator with the types of their runs, with static and with dynamic sizes.
+STATIC, DYNAMIC = {}, {}
+for one in LOWERED:
+    STATIC.setdefault(one.op, []).extend(
+        (one, d) for d in (one.dtypes if FIRST[one.op] is one or EVERY else one.dtypes[:1])
+    )
+for one in filter(is_lowered, SPREAD):
+    DYNAMIC.setdefault(one.op, []).append((one, one.dtypes[0]))
 
 
 @pytest.fixture(scope="module")
 def context():
     return create_context()
-
-
-@pytest.fixture(scope="module")
-def compiled(context):
-    """A module for each operator with a function for each sample and type, compiled on first use."""
-    done = {}
-
-    def get(name, loosen):
-        if (name, loosen) not in done:
-            with context, ir.Location.unknown():
-                module = ir.Module.create()
-                for number, (sample, dtype) in enumerate(OPERATORS[name]):
-                    if loosen is static or (sample in DYNAMIC and dtype is sample.dtypes[0]):
-                        add_function(module, f"case{number}", described(call_of(sample, dtype)), loosen)
-                done[name, loosen] = lower(module)
-        return done[name, loosen]
-
-    return get
-
-
-def number_of(sample, dtype):
-    """The number of a case among the cases of its operator."""
-    return next(n for n, (s, d) in enumerate(OPERATORS[sample.op]) if s is sample and d is dtype)
 
 
 def lower(module):
@@ -122,23 +101,30 @@ def regrouped(call, values):
     return Call(call.record, inputs, call.attrs)
 
 
-def check(runner, sample, dtype):
-    op = call_of(sample, dtype)
-    got = runner.run(f"case{number_of(sample, dtype)}", flatten(op.inputs.values()))
-    assert not runner.failures
-    for number, (result, want) in enumerate(zip(got, run_reference(op), strict=True)):
-        signed = result.view(want.dtype) if want.dtype.kind == "u" else result
-        assert_close(signed, np.asarray(want), sample.tolerance(dtype), f"{sample} {dtype} result {number}")
+def check(cases, loosen, context):
+    """Compiles a module with a function for each case, and compares the results with the references."""
+    with context, ir.Location.unknown():
+        module = ir.Module.create()
+        for number, case in enumerate(cases):
+            add_function(module, f"case{number}", described(call_of(*case)), loosen)
+        runner = lower(module)
+    for place, (sample, dtype) in enumerate(cases):
+        op = call_of(sample, dtype)
+        got = runner.run(f"case{place}", flatten(op.inputs.values()))
+        assert not runner.failures
+        for number, (result, want) in enumerate(zip(got, run_reference(op), strict=True)):
+            signed = result.view(want.dtype) if want.dtype.kind == "u" else result
+            assert_close(signed, np.asarray(want), sample.tolerance(dtype), f"{sample} {dtype} result {number}")
 
 
-@pytest.mark.parametrize("sample,dtype", PARAMS)
-def test_samples_at_the_linalg_stage(sample, dtype, compiled):
-    check(compiled(sample.op, static), sample, dtype)
+@pytest.mark.parametrize("name", STATIC)
+def test_samples_at_the_linalg_stage(name, context):
+    check(STATIC[name], static, context)
 
 
-@pytest.mark.parametrize("sample,dtype", [pytest.param(s, s.dtypes[0], id=str(s)) for s in DYNAMIC])
-def test_sample_with_dynamic_dimensions(sample, dtype, compiled):
-    check(compiled(sample.op, dynamic), sample, dtype)
+@pytest.mark.parametrize("name", DYNAMIC)
+def test_samples_with_dynamic_dimensions(name, context):
+    check(DYNAMIC[name], dynamic, context)
 
 
 def converted(text, context):
