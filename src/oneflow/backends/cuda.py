@@ -2,6 +2,6 @@
 
 import sys
 
-from oneflow.frontend.backends import CudaSettings
+from oneflow.frontend.backend_settings import CudaSettings
 
 sys.modules[__name__].__class__ = CudaSettings

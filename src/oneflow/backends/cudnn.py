@@ -2,6 +2,6 @@
 
 import sys
 
-from oneflow.frontend.backends import CudnnSettings
+from oneflow.frontend.backend_settings import CudnnSettings
 
 sys.modules[__name__].__class__ = CudnnSettings
