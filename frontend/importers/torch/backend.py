@@ -75,10 +75,10 @@ def _forward_program(module: fx.GraphModule) -> Callable[[list[Any]], list[Any]]
     views = output_views(module, count)
     if views is None:
         return Program(module, count, static)
-    program = Program(views.module, views.count, static)
+    program = Program(views.computed, views.count, static)
 
     def run(inputs: list[Any]) -> list[Any]:
-        return views.results(program(inputs))
+        return views.results(inputs, program(list(inputs)))
 
     run._boxed_call = True  # type: ignore[attr-defined]
     return run

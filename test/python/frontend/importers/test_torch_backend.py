@@ -1,6 +1,7 @@
 """`torch.compile(.., backend="oneflow")`: inference, training, dynamic sizes, mutation, fallbacks."""
 
 import copy
+import math
 import warnings
 
 import numpy as np
@@ -199,6 +200,26 @@ def test_results_that_are_views_of_one_tensor_share_memory():
                 tensor[number].mul_(2)
         for pair in zip(expected, results, strict=True):
             torch.testing.assert_close(*pair)
+
+
+def test_results_that_are_views_of_an_input_of_any_size():
+    def views(x):
+        rows, columns = x.shape
+        return (
+            x[rows // 2 :, columns // 3 :],
+            x.t()[1:],
+            x.narrow(0, math.trunc(rows * 0.7), 2).sum(),
+            x.sin()[rows // 2 :],
+        )
+
+    compiled = torch.compile(views, backend="oneflow", dynamic=True, options={"fallback": False})
+    for shape in ((10, 7), (9, 12)):
+        x = torch.randn(shape)
+        expected, results = views(x), compiled(x)
+        check(expected, results)
+        assert [r.data_ptr() - x.data_ptr() for r in results[:2]] == [
+            e.data_ptr() - x.data_ptr() for e in expected[:2]
+        ]
 
 
 def test_results_share_memory_with_nothing_and_16_bits_are_exchanged_without_a_copy():
