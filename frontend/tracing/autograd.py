@@ -1,4 +1,4 @@
-"""Gradients of Python functions: `grad`, `vjp`, `jvp`, `checkpoint`.
+"""Gradients of Python functions: `grad`, `vjp`, `jvp`; activation checkpointing: `checkpoint`.
 
     step = flow.compile(flow.value_and_grad(loss, argnums=(0, 1)))
 

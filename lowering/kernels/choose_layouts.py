@@ -1,8 +1,9 @@
-"""`oneflow-choose-layouts`: layout assignment, the memory layouts of tensors between convolutions.
+"""`oneflow-choose-layouts`: layout assignment on GPUs, the memory layouts of tensors between convolutions.
 
-A convolution with channels last needs its images in that layout. Since a `linalg.generic` says for each operand how
-the loops walk the operand, another layout of a tensor is another type and another indexing map: no element is moved.
-The layout also propagates through insertions into larger tensors (padded images).
+`oneflow-prefer-channels-last` decides which convolutions have channels last before. A convolution with channels last
+needs its images in that layout. Since a `linalg.generic` says for each operand how the loops walk the operand,
+another layout of a tensor is another type and another indexing map: no element is moved. The layout also propagates
+through insertions into larger tensors (padded images).
 """
 
 from __future__ import annotations

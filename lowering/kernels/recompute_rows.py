@@ -1,4 +1,4 @@
-"""`oneflow-recompute-rows`: rematerialization of tensors that follow from one tensor and reductions of its rows.
+"""`oneflow-recompute-rows`: rematerialization (on GPUs) of tensors that follow from a tensor and its row reductions.
 
     %y = %x - max(%x) - log(sum(..))       as large as %x, and read by several kernels
     .. = g(%y) ; .. = h(%y)          ->    each computes its elements of %y from %x and the reductions of its rows

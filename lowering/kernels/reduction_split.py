@@ -8,7 +8,8 @@
 Where the parts do not cover the loop, the parts are read as windows of the operand, and the remainder of the loop is
 reduced separately, as the start of the last reduction.
 
-A backend decides which reductions are split, by which combiners, and in how many parts.
+`llvm/split_for_threads.py` and `triton/fusion/split_reductions.py` decide which reductions are split, by which
+combiners, and in how many parts.
 """
 
 from __future__ import annotations

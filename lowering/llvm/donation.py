@@ -1,6 +1,4 @@
-"""Donation on the CPU and its alias analysis: which results of an entry take the memory of donated arguments.
-
-The analysis makes an in-place update of an argument safe.
+"""Donation on the CPU and its alias analysis: which in-place updates of arguments are safe.
 
 A result can take the memory if nothing reads the argument once the result is being written. The kernel that writes
 the result may itself read the argument if it reads each element before it writes the same element.

@@ -1,4 +1,4 @@
-"""The vectorized loop of a nest and its number of lanes, from element sizes, registers and caches of the target."""
+"""The vectorized loop of a nest and its vector width, from element sizes, registers and caches of the target."""
 
 from __future__ import annotations
 

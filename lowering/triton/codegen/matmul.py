@@ -1,4 +1,4 @@
-"""Contractions: the mainloop of `tl.dot` on blocks, accumulated in f32, and the epilogue.
+"""Contractions (implicit GEMM): the mainloop of `tl.dot` on blocks, accumulated in f32, and the epilogue.
 
 The loops of a product are batch (in every tensor), rows (M, of the first operand), columns (N, of the second) and
 depth (K, summed). Each kind is flattened, so transposes, batches and convolutions differ in their offsets only: a

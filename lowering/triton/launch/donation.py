@@ -1,10 +1,9 @@
-"""Donation and its alias analysis: an argument with `oneflow.donated = n` may be overwritten by result n.
+"""Donation on a GPU and its alias analysis: which in-place updates of arguments are safe.
 
-The analysis makes an in-place update of an argument safe.
-
-The result takes the memory of the argument if no operation reads the argument once the result is being written. The
-kernel that writes the result may read the argument if the program that reads an element of the argument is the one
-that writes the element of the result at the same position.
+An argument with `oneflow.donated = n` may be overwritten by result n. The result takes the memory of the argument if
+no operation reads the argument once the result is being written. The kernel that writes the result may read the
+argument if the program that reads an element of the argument is the one that writes the element of the result at the
+same position.
 """
 
 from __future__ import annotations
