@@ -148,7 +148,7 @@ def _combined(kind: str, is_real: bool, a: Any, b: Any) -> Any:
     if a is None or b is None:
         return None
     if kind in ("floordiv", "mod", "div") and b == 0:
-        raise ValueError("a size is divided by 0")
+        raise ValueError("expected a divisor of a size other than 0, got 0")
     if isinstance(a, (int, float)) and isinstance(b, (int, float)):
         return _OF_TWO[kind](a, b)
     if kind == "mod":

@@ -41,7 +41,7 @@ SAMPLES = [
     Sample("positions", [[t(5), t(2)]], {"shape": "min(d0, 4) % 3, -(-d0 // d1)"}),
     Sample("positions", [[t(0, 2)]], {"shape": "d1, d0"}),
     Sample("positions", [[t(10, 29)]], {"shape": "trunc(d0 * 0.7), floor(d1 / 49 * 49), ceil(sqrt(d0 - 1.0) / 2)"}),
-    Sample("positions", [[t(5, 4)]], {"shape": "round(d0 / 2), round(max(d1 / 8, min(d0, 1.5)))"}),
+    Sample("positions", [[t(5, 36)]], {"shape": "round(d0 / 2), round(max(d1 / 8, min(d0, 1.5)))"}),
     Sample("positions", [[t(3)]], {"shape": ""}),
 ]  # fmt: skip
 BAD = [

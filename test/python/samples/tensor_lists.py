@@ -44,7 +44,6 @@ BAD = [
         match="got 2 shapes and 1 values",
     ),
     Bad(LIST, [t(3, 2)], {"out_shape": [4], "out_dtype": float32}, match="expected tensors of one size that make up"),
-    Bad(LIST, [t(1 << 40)], {"out_shape": [2], "out_dtype": float32}, match="expected at most 65536 tensors"),
     Bad(
         PARTS,
         [t(2, 3)],
