@@ -1,5 +1,7 @@
 """Kernels of a C++ library between compiled kernels: values, the cache on disk, failures, memory that is shared."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -59,7 +61,8 @@ def test_the_linalg_stage_names_operator_attributes_and_types(sampler):
     assert linalg.count("call @oneflow_user_kernel_") == 2
     assert 'attributes = {factor = -2.000000e+00 : f32}, operator = "oneflow.t_scale"' in linalg
     assert "types = (tensor<3x4xf32>) -> tensor<3x4xf32>" in linalg
-    assert "0x" not in compiled(MIXED, sampler).ir("llvm")
+    # Constants of f32 may be written as 8 digits; addresses are longer.
+    assert not re.search(r"0x[0-9A-Fa-f]{9}", compiled(MIXED, sampler).ir("llvm"))
 
 
 def failing_text(mode, size="2"):

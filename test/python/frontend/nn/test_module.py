@@ -240,7 +240,7 @@ def test_modules_and_parameters_by_dotted_names():
 def test_clipping_refuses_gradients_that_are_not_finite():
     w = flow.tensor([1.0, 2.0], requires_grad=True)
     w.grad = flow.tensor([np.nan, 1.0])
-    with pytest.raises(RuntimeError, match="a finite norm, it is nan"):
+    with pytest.raises(RuntimeError, match="a finite norm, got nan"):
         nn.utils.clip_grad_norm_([w], 1.0, error_if_nonfinite=True)
 
 
