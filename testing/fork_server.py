@@ -92,8 +92,8 @@ def _become(request: Request, streams: list[int]) -> None:
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
     # Python's streams know whether the file that they were opened for can seek, which a pipe cannot.
-    streams_of_client = (os.fdopen(n, mode, encoding="utf-8", closefd=False) for n, mode in enumerate("rww"))
-    sys.stdin, sys.stdout, sys.stderr = streams_of_client
+    sys.stdin, sys.stdout = (os.fdopen(n, mode, encoding="utf-8", closefd=False) for n, mode in enumerate("rw"))
+    sys.stderr = os.fdopen(2, "w", buffering=1, encoding="utf-8", closefd=False)
     os.chdir(request.folder)
     os.environ.clear()
     os.environ.update(request.environment)

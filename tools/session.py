@@ -22,7 +22,7 @@ from oneflow.tools.files import write_text
 program = lazy("oneflow.lowering.triton.launch.program")
 compiler = lazy("oneflow.runtime.cuda.compiler")
 dump = lazy("oneflow.runtime.cuda.dump")
-devices = lazy("oneflow.frontend.core.devices")
+compilation = lazy("oneflow.frontend.core.compilation")
 MARKER = "// -----"
 
 
@@ -70,7 +70,7 @@ class Session:
         try:
             module = read_module(text, self.context, self.source.name)
             if self.arguments.is_on("autotune"):
-                devices.set_compile_option(module, AUTOTUNE, True)
+                compilation.set_compile_option(module, AUTOTUNE, True)
             self.pipeline.run(module, REGISTRY, self.watch)
         except ProgramError as error:
             for diagnostic in error.diagnostics:

@@ -244,3 +244,20 @@ def test_modules_that_are_imported_late_exist():
     names = {name for text in texts for name in re.findall(r'\blazy\("(oneflow\.[\w.]+)"\)', text)}
     assert len(names) > 10 and not [name for name in sorted(names) if importlib.util.find_spec(name) is None]
     assert all(hasattr(testing, name) for name in testing._HOMES)
+
+
+def names_of_lazy_modules() -> set[tuple[str, str]]:
+    """The names that modules read of modules that are imported late."""
+    found = set()
+    for path in MODULES:
+        text = path.read_text()
+        late = dict(re.findall(r'^(\w+)(?:: Any)? = lazy\("(oneflow\.[\w.]+)"\)', text, re.MULTILINE))
+        for node in ast.walk(ast.parse(text)) if late else ():
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in late:
+                found.add((late[node.value.id], node.attr))
+    return found
+
+
+@pytest.mark.parametrize(("module", "name"), sorted(names_of_lazy_modules()))
+def test_names_of_modules_that_are_imported_late_exist(module, name):
+    assert hasattr(importlib.import_module(module), name)
