@@ -49,7 +49,10 @@ class Done(Exception):
 
 
 def print_error(message: str) -> None:
-    """Prints an error on standard error."""
+    """Prints an error on standard error, after all that was printed on standard output."""
+    with contextlib.suppress(OSError):
+        if sys.stdout is not None:
+            sys.stdout.flush()
     print(message, file=sys.stderr)
 
 

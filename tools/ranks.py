@@ -24,7 +24,7 @@ from oneflow.runtime.collectives.transport import World, WorldError
 from oneflow.runtime.distributed import DistributedExecutable, compile_distributed, lay_out
 from oneflow.runtime.global_array import Placement
 from oneflow.runtime.ranks import world_of
-from oneflow.tools.command import UsageError
+from oneflow.tools.command import UsageError, print_error
 
 #: The lines that launchers print when a rank ends.
 _LAUNCHER_OUTPUT = re.compile(
@@ -97,7 +97,7 @@ def report(message: str) -> None:
         else:
             if job.size > 1:
                 job.fail(message)
-    print(message, file=sys.stderr)
+    print_error(message)
 
 
 def find_mesh(module: ir.Module, wanted: str | None) -> Mesh | None:
