@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from oneflow.dialect._mlir import ir
-from oneflow.dialect.oneflow import CAST, PREFIX, named_functions
+from oneflow.dialect.oneflow import CAST, PREFIX, module_of, named_functions
 from oneflow.dialect.tensor_desc import TensorDesc, from_mlir
 
 #: Operations whose operands may change their type; in addition to operations of the dialect and operations that joins
@@ -79,7 +79,7 @@ class Function:
 
     def qualified(self, symbol: str) -> str:
         """The full name of a symbol that is used in the module of this function."""
-        return "::".join([*_scope(self.op), symbol])
+        return qualified_symbol(self.op, symbol)
 
     @property
     def is_declaration(self) -> bool:
@@ -214,24 +214,22 @@ def program_of(op: ir.Operation) -> ir.Operation:
     return op
 
 
-def enclosing_function(op: ir.Operation) -> Function:
-    """The function that has an operation."""
-    while op.name != "func.func":
-        op = op.parent.operation
-    return Function(op)
+def qualified_symbol(op: ir.Operation, symbol: str) -> str:
+    """The full name of a symbol that is used in the module of an operation, see `Function.name`."""
+    return "::".join([*_scope(op), symbol])
 
 
 def qualified_callee(call: ir.Operation) -> str:
-    """The full name of the function that a call names, see `Function.name`."""
-    return enclosing_function(call).qualified(call.attributes["callee"].value)
+    """The full name of the function that a call names."""
+    return qualified_symbol(call, call.attributes["callee"].value)
 
 
 def _scope(op: ir.Operation) -> list[str]:
     """The enclosing modules of an operation except the outermost, outside first: their symbols, else positions."""
-    module = op.parent
+    module = module_of(op)
     if module is None or module.parent is None:
         return []
-    module, around = module.operation, module.parent.operation
+    around = module.parent.operation
     position = [o.operation for o in around.regions[0].blocks[0].operations].index(module)
     named = "sym_name" in module.attributes
     return [*_scope(module), str(module.attributes["sym_name"].value) if named else str(position)]

@@ -206,8 +206,11 @@ def bernoulli(
 def _expect_probabilities(x: Any) -> None:
     """Checks probabilities on the host; reading probabilities of a device would wait for the device."""
     values = x.storage
-    if isinstance(values, np.ndarray) and not ((values >= 0) & (values <= 1)).all():
-        wrong = values[~((values >= 0) & (values <= 1))].flat[0]
+    if not isinstance(values, np.ndarray):
+        return
+    are_probabilities = (values >= 0) & (values <= 1)
+    if not are_probabilities.all():
+        wrong = values[~are_probabilities].flat[0]
         raise fail(f"expected probabilities of 0 to 1 for bernoulli, got {wrong} among the elements of {x.desc}")
 
 

@@ -24,7 +24,7 @@ from oneflow.passes.sbp.candidates import can_split
 from oneflow.passes.sbp.cost import Assignment, Costs, moves
 from oneflow.passes.sbp.graph import Graph, GraphReader, Node, Tensor, operations_in, width_of
 from oneflow.passes.sbp.submeshes import WHOLE, write_placement
-from oneflow.passes.structure import Function, Structure, enclosing_function
+from oneflow.passes.structure import Function, Structure, qualified_symbol
 
 Solve = Callable[[Function], tuple[Graph, Assignment]]
 Write = Callable[[Function, Graph, Assignment], None]
@@ -289,7 +289,7 @@ class Bodies:
 
     def _write_body(self, node: Node, symbol: str, arguments: Sequence[NdSbp], given: Sequence[NdSbp]) -> str:
         """The copy of a body that takes arguments and gives results in these layouts."""
-        key = (enclosing_function(node.op).qualified(symbol), tuple(arguments), tuple(given))
+        key = (qualified_symbol(node.op, symbol), tuple(arguments), tuple(given))
         if key not in self._written:
             function = self._copy(node, symbol, arguments)
             self._annotate(function, notes.RESULTS, len(function.results), given)
@@ -299,7 +299,7 @@ class Bodies:
 
     def _copy(self, node: Node, symbol: str, arguments: Sequence[NdSbp]) -> Function:
         """A copy of a body next to it, on this placement, with arguments in these layouts."""
-        original = self.structure.functions[enclosing_function(node.op).qualified(symbol)].op
+        original = self.structure.functions[qualified_symbol(node.op, symbol)].op
         taken = {o.attributes["sym_name"].value for o in original.block.operations if "sym_name" in o.attributes}
         name = next(n for i in itertools.count() if (n := f"{symbol}_{i}") not in taken)
         op = original.clone(ip=ir.InsertionPoint(original))
