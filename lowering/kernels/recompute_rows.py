@@ -106,7 +106,7 @@ def _form_one_kernel(ops: Iterable[ir.Operation], order: Mapping[ir.Operation, i
     """Whether operations become one kernel, which writes no tensor between them."""
     nodes = [find_node(op) for op in sorted(ops, key=lambda op: order.get(op, -1))]
     found_nodes = [n for n in nodes if n is not None]
-    return len(found_nodes) == len(nodes) and should_fuse(found_nodes)
+    return len(found_nodes) == len(nodes) and should_fuse(found_nodes, gpu_target())
 
 
 def _can_recompute(reader: ir.Operation, number: int) -> bool:
