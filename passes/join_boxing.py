@@ -98,14 +98,14 @@ class _Reader:
         if len(steps) != 1 or steps[0].kind not in JOINED:
             return
         (step,) = steps
-        # The first rank has the largest piece.
+        # The first rank has the largest shard.
         most = max(math.prod(local_shape(shape, nd, place.mesh, 0)) for nd in (source, target))
         key = (place.name, step.kind, step.axes, _axis(step), desc.dtype.name)
         self.casts[op] = _Cast(op, key, step.kind in EARLY, most * desc.dtype.numpy.itemsize)
 
 
 def _axis(step: Step) -> int | None:
-    """The axis that pieces are cut along before or after a step."""
+    """The axis that shards are cut along before or after a step."""
     old, new = (nd[step.axes[0]] for nd in (step.source, step.target))
     return new.axis if old.axis is None else old.axis
 

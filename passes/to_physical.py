@@ -371,7 +371,7 @@ def _empty_tensor(op: ir.Operation, value: ir.Value) -> ir.Value:
 
 
 def local_desc(desc: TensorDesc, nd: NdSbp, place: Submesh, rank: int) -> TensorDesc:
-    """The piece on `rank` of a tensor with the layout `nd` on a placement."""
+    """The shard on `rank` of a tensor with the layout `nd` on a placement."""
     at = place.index_of(rank)
     if at is None:
         return TensorDesc((0,), desc.dtype)

@@ -70,7 +70,7 @@ class Layout:
     """A step, the layouts of its arguments and results, and the tensors to be reduced, gathered or scattered.
 
     `reduced` are the shapes of sums that all ranks need: a rank's part is added up, then spread. `gathered` are those
-    of tensors in pieces that all ranks need, and of sums of which every rank needs a piece.
+    of tensors in shards that all ranks need, and of sums of which every rank needs a shard.
     """
 
     step: Step

@@ -148,7 +148,7 @@ class Boxing:
         return Step(kind, axes, source, target, elements * max(width, 1))
 
     def _reduced(self, axes: Sequence[int], source: NdSbp, shape: tuple[int, ...]) -> int:
-        """The elements that a reduction to pieces moves: every group's tensor but for one member's part."""
+        """The elements that a reduction to shards moves: every group's tensor but for one member's part."""
         others = [k for k in range(len(self.mesh)) if k not in axes and source[k].kind != "S"]
         groups = math.prod(self.mesh[k] for k in others)
         return math.prod(shape) * groups * (math.prod(self.mesh[k] for k in axes) - 1)
@@ -240,7 +240,7 @@ def _subsets(count: int) -> Iterator[tuple[int, ...]]:
 
 
 def _innermost(nd: NdSbp, axes: Sequence[int]) -> bool:
-    """Whether no other mesh axis cuts pieces that `axes` have cut, so that these can change alone."""
+    """Whether no other mesh axis cuts shards that `axes` have cut, so that these can change alone."""
     sbp: Sbp = nd[axes[0]]
     return sbp.axis is None or all(k in axes or k < axes[0] for k in splits(nd, sbp.axis))
 
@@ -249,7 +249,7 @@ def _exchange_axes(source: NdSbp, target: NdSbp) -> tuple[int, ...]:
     """The mesh axes that a general exchange from `source` to `target` concerns; none where the exchange would have to
     add.
 
-    The exchange axes are the axes that change, and the axes that split their pieces further.
+    The exchange axes are the axes that change, and the axes that split their shards further.
     """
     pairs = list(zip(source, target, strict=True))
     if any(s != t and (s.is_partial or t.is_partial) for s, t in pairs):

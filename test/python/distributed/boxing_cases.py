@@ -75,12 +75,12 @@ def check(world: World, mesh: Mesh, dtype: DType, device: str = "cpu") -> None:
     rng = np.random.default_rng(7)
     low = 0 if dtype.kind == "bool" else 1 if dtype.name == "uint8" else -4
     arrays = [rng.integers(low, 2 if low == 0 else 5, SHAPE).astype(dtype.numpy) for _ in pairs]
-    pieces = [
+    shards = [
         split_array(a, source, mesh, seed) for seed, (a, (source, _)) in enumerate(zip(arrays, pairs, strict=True))
     ]
     made = executable.run([
         GlobalArray(placement, layout, {p: np.ascontiguousarray(x[p]) for p in executable.programs})
-        for layout, x in zip(executable.arguments, pieces, strict=True)
+        for layout, x in zip(executable.arguments, shards, strict=True)
     ])  # fmt: skip
     for result, array, pair in zip(made, arrays, pairs, strict=True):
         np.testing.assert_array_equal(result.numpy(), array, err_msg=f"{dtype.name} on {mesh}: {pair}")

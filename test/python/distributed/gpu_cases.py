@@ -63,7 +63,7 @@ def training(name: str, ranks: list[int]) -> None:
 
 
 def largest(name: str, ranks: list[int]) -> None:
-    """Maxima over ranks, of NaN and of negative numbers; pieces stay on the GPU between programs."""
+    """Maxima over ranks, of NaN and of negative numbers; shards stay on the GPU between programs."""
     x = np.array([[-1, -8, -7, 2], [-3, np.nan, -9, np.inf], [-4, -2, -6, -np.inf]], np.float32)
     if name != "float32":
         x = np.nan_to_num(x, posinf=9, neginf=-9)
