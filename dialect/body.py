@@ -26,7 +26,7 @@ from oneflow.dialect.tensor_desc import TensorDesc
 #: A value of a body: the results of steps are counted from 0, the arguments from -1 downwards.
 Number: TypeAlias = int
 #: File, line and column.
-Place: TypeAlias = tuple[str, int, int]
+SourceLocation: TypeAlias = tuple[str, int, int]
 #: The names of steps that are no calls: a value with another static type, and an array.
 CAST, CONSTANT = "tensor.cast", "arith.constant"
 
@@ -40,14 +40,14 @@ class Step:
         operands: a number, None or a tuple of numbers for each operand of the signature.
         attrs: the attributes by name; a constant has its array instead.
         results: the types of the results.
-        place: where the program calls the operator.
+        location: where the program calls the operator.
     """
 
     name: str
     operands: tuple[Any, ...]
     attrs: Mapping[str, Any]
     results: tuple[TensorDesc, ...]
-    place: Place | None = field(default=None, compare=False)
+    location: SourceLocation | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ class BodyBuilder(Builder):
         super().__init__(registry)
         self.inputs: list[TensorDesc] = []
         self.steps: list[Step] = []
-        self.place: Place | None = None
+        self.location: SourceLocation | None = None
         self._count = 0
 
     def argument(self, desc: TensorDesc) -> Value:
@@ -168,7 +168,7 @@ class BodyBuilder(Builder):
     def _add(
         self, name: str, operands: tuple[Any, ...], attrs: Mapping[str, Any], results: Sequence[TensorDesc]
     ) -> list[Value]:
-        self.steps.append(Step(name, operands, dict(attrs), tuple(results), self.place))
+        self.steps.append(Step(name, operands, dict(attrs), tuple(results), self.location))
         first, self._count = self._count, self._count + len(results)
         return [Value(self, first + i, desc) for i, desc in enumerate(results)]
 
@@ -206,6 +206,6 @@ def expect_arguments(op: Call, name: str, wanted: Sequence[TensorDesc]) -> None:
             raise op.error(f"expected argument {number} of {name} {body!r} of type {passed}, got {got}")
 
 
-def refuse_place(place: str, got: str) -> OperatorError:
+def not_an_operator(where: str, got: str) -> OperatorError:
     """The error for an operation in a function that is no operator."""
-    return OperatorError(f"{place}: expected operators of oneflow in a function that is a body, got {got}")
+    return OperatorError(f"{where}: expected operators of oneflow in a function that is a body, got {got}")

@@ -161,7 +161,7 @@ def _write_function(body: Body, module: ir.Operation, registry: Registry) -> Non
     ops = _BodyWriter(registry, ir.InsertionPoint(block), unknown)
 
     def before(step: Step) -> None:
-        ops.loc = ir.Location.file(*step.place) if step.place is not None else unknown
+        ops.loc = ir.Location.file(*step.location) if step.location is not None else unknown
 
     results = body.build(ops, *map(ops.wrap, block.arguments), before=before)
     values = [ops.retype(v, d).handle for v, d in zip(results, body.outputs, strict=True)]

@@ -143,10 +143,10 @@ def local_region(shape: Sequence[int], nd: NdSbp, mesh: Mesh, rank: int) -> Regi
     return region_at(shape, nd, mesh, coordinate(rank, mesh))
 
 
-def region_at(shape: Sequence[int], nd: Sequence[Sbp], mesh: Mesh, place: Sequence[int]) -> Region:
-    """As `local_region`, for the rank that stands at `place`."""
+def region_at(shape: Sequence[int], nd: Sequence[Sbp], mesh: Mesh, coordinates: Sequence[int]) -> Region:
+    """As `local_region`, for the rank at these coordinates of the mesh."""
     region = [(0, size) for size in shape]
-    for sbp, parts, at in zip(nd, mesh, place, strict=True):
+    for sbp, parts, at in zip(nd, mesh, coordinates, strict=True):
         if sbp.axis is not None:
             begin, size = region[sbp.axis]
             small, more = divmod(size, parts)

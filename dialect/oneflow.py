@@ -22,7 +22,7 @@ from oneflow.dialect import dtypes
 from oneflow.dialect._mlir import ext, has_no_module, ir, irdl
 from oneflow.dialect.attributes import FUNCTION
 from oneflow.dialect.body import CAST as RETYPED
-from oneflow.dialect.body import CONSTANT, Body, Number, Step, Steps, refuse_place
+from oneflow.dialect.body import CONSTANT, Body, Number, Step, Steps, not_an_operator
 from oneflow.dialect.locks import Lock
 from oneflow.dialect.record import (
     REGISTRY,
@@ -301,15 +301,15 @@ def _read_step(op: ir.Operation, numbers: dict[ir.Value, Number], symbol: str) -
     descs = tuple(stated_desc(r) for r in op.results)
     location = op.location
     is_file = isinstance(location, ir.FileLineColLoc)
-    place = (location.filename, location.start_line, location.start_col) if is_file else None
+    where = (location.filename, location.start_line, location.start_col) if is_file else None
     if op.name == CAST:
-        return Step(CAST, (numbers[op.operands[0]],), {}, descs, place)
+        return Step(CAST, (numbers[op.operands[0]],), {}, descs, where)
     if op.name == CONSTANT and isinstance(op.attributes["value"], ir.DenseElementsAttr):
-        return Step(CONSTANT, (), {"value": _read_constant(op, descs[0])}, descs, place)
+        return Step(CONSTANT, (), {"value": _read_constant(op, descs[0])}, descs, where)
     if not is_oneflow(op):
-        raise refuse_place(f"@{symbol}", op.name)
+        raise not_an_operator(f"@{symbol}", op.name)
     call = operand_call(op, record_of(op), numbers.__getitem__)
-    return Step(call.record.name, tuple(call.inputs.values()), call.attrs, descs, place)
+    return Step(call.record.name, tuple(call.inputs.values()), call.attrs, descs, where)
 
 
 def _read_constant(op: ir.Operation, desc: TensorDesc) -> np.ndarray:

@@ -126,9 +126,9 @@ class _Boxer:
         ops = IRBuilder(self.layouts.registry, ir.InsertionPoint(op), op.location)
         (boxed,) = ops.call(notes.PARALLEL_CAST[len(dialect.PREFIX) :], value, nd_sbp=step.target)
         notes.write_operation(boxed.handle.owner, [step.source], [step.target])
-        place = self.layouts.submesh_of[value].name
-        write_placement(boxed.handle.owner, place)
-        self.layouts.set(boxed.handle, step.target, place)
+        placement = self.layouts.submesh_of[value].name
+        write_placement(boxed.handle.owner, placement)
+        self.layouts.set(boxed.handle, step.target, placement)
         return boxed.handle
 
 

@@ -91,16 +91,16 @@ class _Reader:
 
     def _read(self, op: ir.Operation) -> None:
         value, (target,) = op.operands[0], self.layouts.result_layouts(op)
-        source, desc, place = self.layouts.values[value], self.layouts.descs[value], self.layouts.submesh_of[value]
+        source, desc, submesh = self.layouts.values[value], self.layouts.descs[value], self.layouts.submesh_of[value]
         assert target is not None
         shape = desc.static_shape
-        steps = self.boxing[place.name].path(source, target, shape, width_of(desc))
+        steps = self.boxing[submesh.name].path(source, target, shape, width_of(desc))
         if len(steps) != 1 or steps[0].kind not in JOINED:
             return
         (step,) = steps
         # The first rank has the largest shard.
-        most = max(math.prod(local_shape(shape, nd, place.mesh, 0)) for nd in (source, target))
-        key = (place.name, step.kind, step.axes, _axis(step), desc.dtype.name)
+        most = max(math.prod(local_shape(shape, nd, submesh.mesh, 0)) for nd in (source, target))
+        key = (submesh.name, step.kind, step.axes, _axis(step), desc.dtype.name)
         self.casts[op] = _Cast(op, key, step.kind in EARLY, most * desc.dtype.numpy.itemsize)
 
 

@@ -26,7 +26,7 @@ from oneflow.dialect import record
 from oneflow.dialect._mlir import ir, passmanager
 from oneflow.dialect.lazy import lazy
 from oneflow.dialect.oneflow import Verifier
-from oneflow.dialect.reader import Collector, Diagnostic, convert_diagnostic, place_of
+from oneflow.dialect.reader import Collector, Diagnostic, convert_diagnostic, file_line_column
 from oneflow.dialect.record import REGISTRY, Registry
 from oneflow.passes.base import Pass, PassError
 from oneflow.passes.pipeline_text import Step, format_steps, parse_flag, parse_pipeline
@@ -268,7 +268,7 @@ def _stem(watch: Watch, program: ir.Operation) -> str:
     """The start of the names of files about a program: the name of the program's own file, or the file of its
     location.
     """
-    file = re.sub(r":\d+:\d+$", "", place_of(program.location)) if watch.file == "-" else watch.file
+    file = re.sub(r":\d+:\d+$", "", file_line_column(program.location)) if watch.file == "-" else watch.file
     if file in ("-", "<stdin>"):
         return "stdin"
     return "program" if file.startswith("<") else Path(file).stem

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from oneflow.dialect.nd_sbp import NdSbp, format_nd_sbp
-from oneflow.dialect.reader import place_of
+from oneflow.dialect.reader import file_line_column
 from oneflow.passes.sbp.boxing import Step
 from oneflow.passes.sbp.cost import Assignment, Costs, moves
 from oneflow.passes.sbp.explain import candidates
@@ -74,7 +74,7 @@ class Drawing:
     def _node(self, node: Node, column: int, level: int) -> Iterator[str]:
         x, y = _corner(column, level)
         types = ", ".join(str(t.desc).removeprefix("tensor") for t in (node.outputs or node.inputs))
-        about = [place_of(node.op.location), str(node), *candidates(node, self.assignment, self.costs)]
+        about = [file_line_column(node.op.location), str(node), *candidates(node, self.assignment, self.costs)]
         yield f"<g><title>{html.escape(chr(10).join(about))}</title>"
         yield f'<rect class="node" x="{x}" y="{y}" width="{WIDTH}" height="{HEIGHT}" rx="5"/>'
         yield f'<text x="{x + 8}" y="{y + 18}">{html.escape(node.name.removeprefix("oneflow."))}</text>'
