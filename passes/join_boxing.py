@@ -13,7 +13,7 @@ from oneflow.dialect.record import Registry
 from oneflow.passes.base import Pass, PassError
 from oneflow.passes.registry import register_pass
 from oneflow.passes.sbp import annotations as notes
-from oneflow.passes.sbp.boxing import Boxing, Step
+from oneflow.passes.sbp.boxing import Boxing, BoxingStep
 from oneflow.passes.sbp.collectives import JOINED
 from oneflow.passes.sbp.graph import operations_in, width_of
 from oneflow.passes.sbp.interconnects import interconnect
@@ -104,7 +104,7 @@ class _Reader:
         self.casts[op] = _Cast(op, key, step.kind in EARLY, most * desc.dtype.numpy.itemsize)
 
 
-def _axis(step: Step) -> int | None:
+def _axis(step: BoxingStep) -> int | None:
     """The axis that shards are cut along before or after a step."""
     old, new = (nd[step.axes[0]] for nd in (step.source, step.target))
     return new.axis if old.axis is None else old.axis

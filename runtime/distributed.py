@@ -38,7 +38,7 @@ from oneflow.runtime.executable import Options, compile_module
 from oneflow.runtime.footprint import Footprint
 from oneflow.runtime.global_array import GlobalArray, Placement
 from oneflow.runtime.program_source import signature_of
-from oneflow.runtime.shards import Layout, Shards, on_host
+from oneflow.runtime.shards import MeshLayout, Shards, on_host
 
 if TYPE_CHECKING:
     from oneflow.runtime.cuda.executable import CudaExecutable
@@ -89,7 +89,7 @@ def lay_out(
 
 
 @dataclass(frozen=True)
-class PlacedLayout(Layout):
+class PlacedLayout(MeshLayout):
     """The layout of an argument or result on a placement, which is a part of the mesh of the program."""
 
     part: Submesh

@@ -21,7 +21,7 @@ Shards = dict[int, Any]
 
 
 @dataclass(frozen=True)
-class Layout:
+class MeshLayout:
     """The type and the layout of a tensor on a mesh."""
 
     desc: TensorDesc
@@ -50,7 +50,7 @@ class Layout:
 
 
 def collect(
-    world: World, mesh: Mesh, ranks: Sequence[int], layout: Layout, shards: Shards, root: int | None = None
+    world: World, mesh: Mesh, ranks: Sequence[int], layout: MeshLayout, shards: Shards, root: int | None = None
 ) -> Array | None:
     """Gathers a whole array from `shards`: on all ranks, or on rank `root` alone (None on the others)."""
     receivers = tuple(range(world.size)) if root is None else (root,)
@@ -70,7 +70,7 @@ def on_host(world: World, shard: Array | DeviceArray) -> Array:
         return shard.numpy()
 
 
-def move_shards(world: World, layout: Layout, before: Sharding, after: Sharding, shards: Shards) -> Shards:
+def move_shards(world: World, layout: MeshLayout, before: Sharding, after: Sharding, shards: Shards) -> Shards:
     """Reshards an array from `before` to `after`, which has no partial sums; returns the shards of this process.
 
     Raises:

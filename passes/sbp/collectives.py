@@ -17,7 +17,7 @@ from oneflow.dialect.nd_sbp import Mesh, NdSbp, Region, group, local_region, loc
 from oneflow.dialect.record import Registry
 from oneflow.dialect.sbp import B, Sbp
 from oneflow.passes.base import PassError
-from oneflow.passes.sbp.boxing import Step
+from oneflow.passes.sbp.boxing import BoxingStep
 from oneflow.passes.sbp.submeshes import Submesh
 
 COLLECTIVE = "ccl_"
@@ -27,7 +27,7 @@ COLLECTIVE = "ccl_"
 class RankStep:
     """A rank's part in a step for a tensor of logical `shape`."""
 
-    step: Step
+    step: BoxingStep
     shape: tuple[int, ...]
     mesh: Mesh
     rank: int

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from oneflow.dialect.nd_sbp import NdSbp, format_nd_sbp
 from oneflow.dialect.reader import file_line_column
-from oneflow.passes.sbp.boxing import Step
+from oneflow.passes.sbp.boxing import BoxingStep
 from oneflow.passes.sbp.cost import Assignment, Costs, moves
 from oneflow.passes.sbp.explain import candidates
 from oneflow.passes.sbp.graph import Graph, Node, Tensor
@@ -54,7 +54,7 @@ class Drawing:
             filled[levels[node]] += 1
         return positions
 
-    def transfers(self) -> Iterator[tuple[Node, Tensor, Sequence[Step]]]:
+    def transfers(self) -> Iterator[tuple[Node, Tensor, Sequence[BoxingStep]]]:
         """Every use of a tensor, with the steps that move the tensor there."""
         for node in self.graph.nodes:
             for tensor, wanted in zip(node.inputs, self.assignment[node].inputs, strict=True):
@@ -129,7 +129,9 @@ def _marks(layouts: Sequence[NdSbp], right: int, top: int) -> Iterator[str]:
             yield f'<text class="small" x="{x + 4}" y="{y + 9}" style="fill:#ffffff">{sbp}</text>'
 
 
-def _edge(positions: dict[Node, tuple[int, int]], node: Node, tensor: Tensor, steps: Sequence[Step]) -> Iterator[str]:
+def _edge(
+    positions: dict[Node, tuple[int, int]], node: Node, tensor: Tensor, steps: Sequence[BoxingStep]
+) -> Iterator[str]:
     (x, y), (u, v) = _corner(*positions[tensor.producer]), _corner(*positions[node])
     x, y, u, bend = x + WIDTH // 2, y + HEIGHT, u + WIDTH // 2, LEVEL // 3
     colour, width = (MOVED, 2) if steps else (KEPT, 1)
