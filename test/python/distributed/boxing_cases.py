@@ -93,7 +93,7 @@ def check_roots(world: World, dtype: DType, run: Callable[..., Array]) -> None:
     """
     rng, members = np.random.default_rng(5), world.size
     arrays = [rng.integers(0, 2, SHAPE).astype(dtype.numpy) for _ in range(members)]
-    names = [("ccl_broadcast", {})]
+    names: Any = [("ccl_broadcast", {})]
     if dtype.has_sums:
         names += [("ccl_reduce", {"reduce_type": r}) for r in ("sum", "max")]
     for root, (name, how) in itertools.product(range(members), names):

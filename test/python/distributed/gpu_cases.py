@@ -154,7 +154,7 @@ def _move(name: str, at: Any, elements: int) -> None:
         rows = flow.cumsum(x, 0)
         return [rows.to_global(sbp=flow.sbp.broadcast), (rows * 2).to_global(sbp=flow.sbp.broadcast)]
 
-    held, recorded = [], []
+    held, recorded = list[Any](), list[Any]()
     for number in range(12):
         x = np.full((3, elements), number, name)
         made = program(flow.tensor(x).to_global(at, flow.sbp.split(1)))

@@ -178,7 +178,7 @@ PIECEWISE_LINEAR = {
 @pytest.mark.parametrize("name", PIECEWISE_LINEAR)
 def test_second_derivatives_of_piecewise_linear_functions_are_zeros(name, wrap):
     second = wrap(flow.grad(lambda x: flow.grad(PIECEWISE_LINEAR[name])(x).sum()))
-    np.testing.assert_array_equal(np.asarray(second(np.float32([1.0, -2.0, 0.5]))), [0, 0, 0])
+    np.testing.assert_array_equal(np.asarray(second(np.array([1.0, -2.0, 0.5], np.float32))), [0, 0, 0])
 
 
 @pytest.mark.parametrize("name", [*PIECEWISE_LINEAR, "abs", "leaky_relu", "hardtanh", "prelu", "l1_loss"])
