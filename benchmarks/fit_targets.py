@@ -102,7 +102,7 @@ FITS: dict[str, tuple[Fit, ...]] = {
         Fit("loops.short_run", ("short copies",)),
         Fit("loops.tile_rows", ("transpose",)),
         Fit("loops.tile_columns", ("transpose",)),
-        Fit("loops.column_piece_bytes", ("sum of columns",)),
+        Fit("loops.column_block_bytes", ("sum of columns",)),
         Fit("loops.l2_bytes_per_element", ("softmax of columns",)),
         Fit("loops.min_parallel_steps", ("sum of columns", "softmax of columns")),
         Fit("contractions.max_tile_rows", PRODUCTS, (0.5, 0.75, 1, 1.25, 1.5)),

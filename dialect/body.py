@@ -26,13 +26,13 @@ from oneflow.dialect.tensor_desc import TensorDesc
 #: A value of a body: the results of steps are counted from 0, the arguments from -1 downwards.
 Number: TypeAlias = int
 #: File, line and column.
-Place: TypeAlias = tuple[str, int, int]
+SourceLocation: TypeAlias = tuple[str, int, int]
 #: The names of steps that are no calls: a value with another static type, and an array.
 CAST, CONSTANT = "tensor.cast", "arith.constant"
 
 
 @dataclass(frozen=True)
-class Step:
+class BodyStep:
     """A call of a body.
 
     Attributes:
@@ -40,21 +40,21 @@ class Step:
         operands: a number, None or a tuple of numbers for each operand of the signature.
         attrs: the attributes by name; a constant has its array instead.
         results: the types of the results.
-        place: where the program calls the operator.
+        location: where the program calls the operator.
     """
 
     name: str
     operands: tuple[Any, ...]
     attrs: Mapping[str, Any]
     results: tuple[TensorDesc, ...]
-    place: Place | None = field(default=None, compare=False)
+    location: SourceLocation | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
-class Steps:
+class BodySteps:
     """The steps of a body in order, and the results of the body."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[BodyStep, ...]
     returned: tuple[Number, ...]
 
 
@@ -71,7 +71,7 @@ class Body(FunctionValue):
         self,
         inputs: Iterable[TensorDesc],
         outputs: Iterable[TensorDesc],
-        steps: Callable[[], Steps],
+        steps: Callable[[], BodySteps],
         symbol: str = "",
         module: Any = None,
     ) -> None:
@@ -80,7 +80,7 @@ class Body(FunctionValue):
         self._read = steps
 
     @functools.cached_property
-    def steps(self) -> Steps:
+    def steps(self) -> BodySteps:
         """The steps.
 
         Raises:
@@ -108,7 +108,7 @@ class Body(FunctionValue):
         return Body([*self.inputs, *more], self.outputs, self._read)
 
     def build(
-        self, ops: Builder, *operands: Value, before: Callable[[Step], None] = lambda step: None
+        self, ops: Builder, *operands: Value, before: Callable[[BodyStep], None] = lambda step: None
     ) -> list[Value]:
         """The results of the steps on `operands`, built with `ops`; `before` is called with each step."""
         values: dict[Number, Value] = {-1 - i: v for i, v in enumerate(operands)}
@@ -121,7 +121,7 @@ class Body(FunctionValue):
         return [values[n] for n in self.steps.returned]
 
 
-def _built(ops: Builder, step: Step, values: Mapping[Number, Value]) -> Sequence[Value]:
+def _built(ops: Builder, step: BodyStep, values: Mapping[Number, Value]) -> Sequence[Value]:
     if step.name == CONSTANT:
         return [ops.wrap(step.attrs["value"])]
     if step.name == CAST:
@@ -131,7 +131,7 @@ def _built(ops: Builder, step: Step, values: Mapping[Number, Value]) -> Sequence
     return ops.call(step.name, *operands, **step.attrs)
 
 
-def _key(step: Step) -> Any:
+def _key(step: BodyStep) -> Any:
     """The key of a step, as text or a number."""
     attrs = {k: x.tobytes() if isinstance(x, np.ndarray) else x for k, x in step.attrs.items()}
     return step.name, step.operands, repr(sorted(attrs.items())), step.results
@@ -143,8 +143,8 @@ class BodyBuilder(Builder):
     def __init__(self, registry: Registry = REGISTRY) -> None:
         super().__init__(registry)
         self.inputs: list[TensorDesc] = []
-        self.steps: list[Step] = []
-        self.place: Place | None = None
+        self.steps: list[BodyStep] = []
+        self.location: SourceLocation | None = None
         self._count = 0
 
     def argument(self, desc: TensorDesc) -> Value:
@@ -168,13 +168,13 @@ class BodyBuilder(Builder):
     def _add(
         self, name: str, operands: tuple[Any, ...], attrs: Mapping[str, Any], results: Sequence[TensorDesc]
     ) -> list[Value]:
-        self.steps.append(Step(name, operands, dict(attrs), tuple(results), self.place))
+        self.steps.append(BodyStep(name, operands, dict(attrs), tuple(results), self.location))
         first, self._count = self._count, self._count + len(results)
         return [Value(self, first + i, desc) for i, desc in enumerate(results)]
 
     def body(self, results: Sequence[Value]) -> Body:
         """The body with the results `results`."""
-        steps = Steps(tuple(self.steps), tuple(v.handle for v in results))
+        steps = BodySteps(tuple(self.steps), tuple(v.handle for v in results))
         return Body(self.inputs, [v.desc for v in results], lambda: steps)
 
 
@@ -206,6 +206,6 @@ def expect_arguments(op: Call, name: str, wanted: Sequence[TensorDesc]) -> None:
             raise op.error(f"expected argument {number} of {name} {body!r} of type {passed}, got {got}")
 
 
-def refuse_place(place: str, got: str) -> OperatorError:
+def not_an_operator(where: str, got: str) -> OperatorError:
     """The error for an operation in a function that is no operator."""
-    return OperatorError(f"{place}: expected operators of oneflow in a function that is a body, got {got}")
+    return OperatorError(f"{where}: expected operators of oneflow in a function that is a body, got {got}")

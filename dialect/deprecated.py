@@ -35,6 +35,8 @@ RENAMED: dict[str, dict[str, str | None]] = {
     r"argument of flow\.masked_select": {"key": "mask"},
     r"argument of flow\.device": {"name": "type"},
     r"argument of flow\.cuda\.stream": {"chosen": "target"},
+    r"argument of flow\.cuda\.(Stream|current_stream|empty_cache|[gs]et_device(_\w+)?|(max_)?memory_allocated"
+    r"|reset_peak_memory_stats|synchronize)": {"place": "device"},
 }
 #: Options whose values have changed with their names: today's text for the previous release's text.
 CONVERTED: dict[tuple[str, str], Callable[[str], str]] = {

@@ -13,7 +13,7 @@ import numpy as np
 
 from oneflow.dialect import oneflow as dialect
 from oneflow.dialect._mlir import ir
-from oneflow.dialect.body import CONSTANT, Body, Step
+from oneflow.dialect.body import CONSTANT, Body, BodyStep
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.dtypes import DType
 from oneflow.dialect.numpy_builder import describe_array
@@ -160,8 +160,8 @@ def _write_function(body: Body, module: ir.Operation, registry: Registry) -> Non
     block = function.regions[0].blocks.append(*kind.inputs, arg_locs=[unknown] * len(body.inputs))
     ops = _BodyWriter(registry, ir.InsertionPoint(block), unknown)
 
-    def before(step: Step) -> None:
-        ops.loc = ir.Location.file(*step.place) if step.place is not None else unknown
+    def before(step: BodyStep) -> None:
+        ops.loc = ir.Location.file(*step.location) if step.location is not None else unknown
 
     results = body.build(ops, *map(ops.wrap, block.arguments), before=before)
     values = [ops.retype(v, d).handle for v, d in zip(results, body.outputs, strict=True)]

@@ -1,7 +1,7 @@
 """nd-SBP: the layout of a tensor on a mesh of devices, one of S, B, P, M per mesh axis.
 
 Ranks are numbered row-major over the mesh. Along one tensor axis the splits of several mesh axes nest: an
-earlier mesh axis cuts the whole, a later one cuts the pieces, each time balanced, so pieces may differ by one
+earlier mesh axis cuts the whole, a later one cuts the shards, each time balanced, so shards may differ by one
 and may be empty.
 """
 
@@ -20,7 +20,7 @@ from oneflow.dialect.sbp import B, M, P, S, Sbp, SbpSignature
 
 Mesh = tuple[int, ...]
 NdSbp = tuple[Sbp, ...]
-#: The region of a piece in the whole tensor: begin and size along every axis.
+#: The region of a shard in the whole tensor: begin and size along every axis.
 Region = tuple[tuple[int, int], ...]
 
 #: The attributes that state layouts; see `passes/sbp/annotations.py`.
@@ -139,14 +139,14 @@ def splits(nd: NdSbp, axis: int) -> list[int]:
 
 
 def local_region(shape: Sequence[int], nd: NdSbp, mesh: Mesh, rank: int) -> Region:
-    """The region of `rank`'s piece in a tensor of `shape`: everything where nothing is split."""
+    """The region of `rank`'s shard in a tensor of `shape`: everything where nothing is split."""
     return region_at(shape, nd, mesh, coordinate(rank, mesh))
 
 
-def region_at(shape: Sequence[int], nd: Sequence[Sbp], mesh: Mesh, place: Sequence[int]) -> Region:
-    """As `local_region`, for the rank that stands at `place`."""
+def region_at(shape: Sequence[int], nd: Sequence[Sbp], mesh: Mesh, coordinates: Sequence[int]) -> Region:
+    """As `local_region`, for the rank at these coordinates of the mesh."""
     region = [(0, size) for size in shape]
-    for sbp, parts, at in zip(nd, mesh, place, strict=True):
+    for sbp, parts, at in zip(nd, mesh, coordinates, strict=True):
         if sbp.axis is not None:
             begin, size = region[sbp.axis]
             small, more = divmod(size, parts)
@@ -155,7 +155,7 @@ def region_at(shape: Sequence[int], nd: Sequence[Sbp], mesh: Mesh, place: Sequen
 
 
 def local_shape(shape: Sequence[int], nd: NdSbp, mesh: Mesh, rank: int) -> tuple[int, ...]:
-    """The shape of the piece of `rank`."""
+    """The shape of the shard of `rank`."""
     return tuple(size for _, size in local_region(shape, nd, mesh, rank))
 
 

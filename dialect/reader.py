@@ -26,7 +26,7 @@ from oneflow.dialect.text_validation import find_invalid_text
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """A message: its severity, text and place (`file:line:col`, or `<unknown>:0`)."""
+    """A message: its severity, text and location (`file:line:col`, or `<unknown>:0`)."""
 
     severity: str
     message: str
@@ -78,12 +78,12 @@ class Collector:
 
 def convert_diagnostic(diagnostic: ir.Diagnostic, name: str = "-") -> Diagnostic:
     """An MLIR diagnostic, or the plain form that `MLIRError` carries, as ours."""
-    severity, place = str(diagnostic.severity).rpartition(".")[2].lower(), place_of(diagnostic.location, name)
+    severity, where = str(diagnostic.severity).rpartition(".")[2].lower(), file_line_column(diagnostic.location, name)
     custom = _CUSTOM_FORM.search(str(diagnostic.message))
     if custom is not None:
-        return Diagnostic(severity, _GENERIC_FORM.format(custom[1]), place)
+        return Diagnostic(severity, _GENERIC_FORM.format(custom[1]), where)
     notes = tuple(convert_diagnostic(n, name) for n in diagnostic.notes)
-    return Diagnostic(severity, str(diagnostic.message), place, notes)
+    return Diagnostic(severity, str(diagnostic.message), where, notes)
 
 
 #: MLIR's message about an operator without quotes, and the correct form.
@@ -95,10 +95,10 @@ _GENERIC_FORM = (
 _FILE_LOC = re.compile(r'"(?P<file>[^"]*)":(?P<line>\d+):(?P<col>\d+)')
 
 
-def place_of(location: ir.Location, name: str = "-") -> str:
+def file_line_column(location: ir.Location, name: str = "-") -> str:
     """`file:line:col`, the first in a location (`name` for text that came without a file), or `<unknown>:0`.
 
-    The place of a whole program, which has no line, is `file`.
+    The text for a whole program, which has no line, is `file`.
     """
     match = _FILE_LOC.search(str(location))
     if match is None:
@@ -182,7 +182,7 @@ def _refuse_complex_elements(root: ir.Operation, name: str) -> None:
             op.attributes.values()
         except TypeError:
             message = f"{op.name}: expected no attribute that lists complex elements; {_COMPLEX_REMEDY}"
-            refused.append(Diagnostic("error", message, place_of(op.location, name)))
+            refused.append(Diagnostic("error", message, file_line_column(op.location, name)))
         return ir.WalkResult.ADVANCE
 
     root.walk(visit)

@@ -24,7 +24,7 @@ from oneflow.dialect.record import Call
 Batch = tuple[np.ndarray, ...]
 Batches = Callable[..., Iterator[Batch]]
 #: The attributes that select a device's part of a batch.
-PIECE = "logical_size: int64 = 0, logical_begin: int64 = 0"
+AXIS_SHARD = "logical_size: int64 = 0, logical_begin: int64 = 0"
 
 
 class Position:

@@ -80,7 +80,7 @@ class Segment:
 Entry = Call | Opaque | Renamed | Segment
 Seeds = Sequence[tuple[Value, Value]]
 #: Replacements of a program's values, by the identity of the value that is replaced.
-Places = dict[int, Value]
+ValueMap = dict[int, Value]
 
 
 def name_of(entry: Entry) -> str:
@@ -270,12 +270,14 @@ class _Reverse:
     def _visit_segment(self, segment: Segment, cotangents: Sequence[Value | None]) -> None:
         """Computes the segment again, on inputs that depend on the cotangents, and differentiates the copy."""
         after = next(g for g in cotangents if g is not None)
-        places = {id(v): self.ops.call("depend", v, after)[0] for v in segment.inputs}
-        entries = replay(self.ops, segment.entries, places)
-        seeds = [(places.get(id(r), r), g) for r, g in zip(segment.results, cotangents, strict=True) if g is not None]
+        mapping = {id(v): self.ops.call("depend", v, after)[0] for v in segment.inputs}
+        entries = replay(self.ops, segment.entries, mapping)
+        seeds = [
+            (substituted(r, mapping), g) for r, g in zip(segment.results, cotangents, strict=True) if g is not None
+        ]
         wanted = [v for v in segment.operands if id(v) in self.producers]
-        inputs = [places.get(id(v), v) for v in wanted]
-        maybe_nonfinite = [id(places.get(id(v), v)) for v in segment.operands if id(v) in self.maybe_nonfinite]
+        inputs = [mapping.get(id(v), v) for v in wanted]
+        maybe_nonfinite = [id(mapping.get(id(v), v)) for v in segment.operands if id(v) in self.maybe_nonfinite]
         grads = _Reverse(self.ops, entries, inputs, self.before, maybe_nonfinite).run(seeds)
         for value, grad in zip(wanted, grads, strict=True):
             if grad is not None:
@@ -333,30 +335,30 @@ def _moves_only(op: Call) -> bool:
     return all(isinstance(stage, (c.Reshape, c.Place, c.ElementWise)) for stage in results)
 
 
-def replay(ops: Builder, entries: Sequence[Entry], places: Places) -> list[Entry]:
-    """Builds entries again, on the replacements in `places`; adds the results of the new entries to `places`."""
-    return [_replayed(ops, entry, places) for entry in entries]
+def replay(ops: Builder, entries: Sequence[Entry], mapping: ValueMap) -> list[Entry]:
+    """Builds entries again, on the replacements in `mapping`; adds the results of the new entries to `mapping`."""
+    return [_replayed(ops, entry, mapping) for entry in entries]
 
 
-def _replayed(ops: Builder, entry: Entry, places: Places) -> Entry:
+def _replayed(ops: Builder, entry: Entry, mapping: ValueMap) -> Entry:
     replayed: Entry
     if isinstance(entry, Call):
-        inputs = {k: placed(v, places) for k, v in entry.inputs.items()}
+        inputs = {k: substituted(v, mapping) for k, v in entry.inputs.items()}
         results = ops.call(entry.record.name, *inputs.values(), **entry.attrs)
         replayed = Call(entry.record, inputs, entry.attrs, _regrouped(entry, results))
     elif isinstance(entry, Updated):
-        replayed = Updated(placed(entry.operands, places), (_new_value(entry.results[0]),))
+        replayed = Updated(substituted(entry.operands, mapping), (_new_value(entry.results[0]),))
     elif isinstance(entry, Renamed):
-        source = placed(entry.operands[0], places)
+        source = substituted(entry.operands[0], mapping)
         replayed = Renamed((source,), (_renamed(ops, source, entry.results[0].desc),))
     elif isinstance(entry, Segment):
-        entries = tuple(replay(ops, entry.entries, places))
-        replayed = Segment(entries, placed(entry.inputs, places), placed(entry.results, places))
+        entries = tuple(replay(ops, entry.entries, mapping))
+        replayed = Segment(entries, substituted(entry.inputs, mapping), substituted(entry.results, mapping))
     else:
         raise NotDifferentiable(
             f"{name_of(entry)} cannot be computed again: the entry is no operator of the dialect", entry
         )
-    places.update((id(old), new) for old, new in zip(entry.results, replayed.results, strict=True))
+    mapping.update((id(old), new) for old, new in zip(entry.results, replayed.results, strict=True))
     return replayed
 
 
@@ -374,8 +376,8 @@ def _new_value(value: Value) -> Value:
     return type(value)(value.builder, value.handle, value.desc)
 
 
-def placed(value: Any, places: Mapping[int, Value]) -> Any:
-    """A slot of a call with its values replaced by the values that `places` names."""
+def substituted(value: Any, mapping: Mapping[int, Value]) -> Any:
+    """A slot of a call with its values replaced by the values that `mapping` names."""
     if isinstance(value, tuple):
-        return tuple(places.get(id(v), v) for v in value)
-    return None if value is None else places.get(id(value), value)
+        return tuple(mapping.get(id(v), v) for v in value)
+    return None if value is None else mapping.get(id(value), value)

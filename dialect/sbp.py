@@ -86,7 +86,7 @@ class SbpSignature:
 
 @dataclass(frozen=True)
 class Shard:
-    """A device's share of a call: the descriptions of its pieces, and where along its split axis each piece begins.
+    """A device's share of a call: the descriptions of its shards, and where along its split axis each shard begins.
 
     The begin of a tensor that is not split is 0.
     """

@@ -196,7 +196,7 @@ def paired_axes(source: Shape, target: Shape) -> list[tuple[int, int]]:
 
 
 def leading_axes(source: Shape, target: Shape) -> list[tuple[int, int, int]]:
-    """Axes (of source, of target) that begin joined or divided axes of a reshape, and into how many equal pieces both
+    """Axes (of source, of target) that begin joined or divided axes of a reshape, and into how many equal blocks both
     can be cut so that these hold the same elements: numbers that divide the one given. Axes of dynamic shapes are
         left out.
     """

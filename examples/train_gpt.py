@@ -103,12 +103,12 @@ class Step(nn.Graph):
 
 
 def batches(codes: np.ndarray, seed: int) -> Batches:
-    """The function from the number of a step to pieces of text, and the same moved by one character."""
+    """The function from the number of a step to sequences of text, and the same moved by one character."""
 
     def batch(number: int) -> tuple[np.ndarray, np.ndarray]:
         starts = np.random.default_rng((seed, number)).integers(0, len(codes) - LENGTH, BATCH)
-        pieces = codes[starts[:, None] + np.arange(LENGTH + 1)]
-        return pieces[:, :-1].copy(), pieces[:, 1:].copy()
+        sequences = codes[starts[:, None] + np.arange(LENGTH + 1)]
+        return sequences[:, :-1].copy(), sequences[:, 1:].copy()
 
     return batch
 

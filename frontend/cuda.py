@@ -11,8 +11,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from oneflow.dialect.deprecated import takes_previous_names
+from oneflow.frontend.core import devices
 from oneflow.frontend.core.compilation import COMPILE_OPTIONS
-from oneflow.frontend.core.devices import CURRENT_NUMBER, Device, device
 from oneflow.frontend.core.generator import get_rng_state, manual_seed, set_rng_state
 from oneflow.frontend.methods.tensor_type import typed_tensors
 from oneflow.lowering.options import AUTOTUNE, DETERMINISTIC, PRECISION, PRECISIONS
@@ -79,16 +79,17 @@ def set_autotune(autotune: bool) -> None:
 
 def current_device() -> int:
     """The number of the device that the name "cuda" stands for: the device of `set_device`, by default the first."""
-    return CURRENT_NUMBER[0]
+    return devices.CURRENT_NUMBER[0]
 
 
-def set_device(place: str | Device | int) -> None:
+@takes_previous_names("argument of flow.cuda.set_device")
+def set_device(device: str | devices.Device | int) -> None:
     """Sets the device that the name "cuda" stands for.
 
     Raises:
         CudaError: there is no such device.
     """
-    CURRENT_NUMBER[0] = _BACKEND.open_device(_number(place)).number
+    devices.CURRENT_NUMBER[0] = _BACKEND.open_device(_number(device)).number
 
 
 @dataclass(frozen=True)
@@ -102,31 +103,34 @@ class Properties:
     multi_processor_count: int
 
 
-def get_device_properties(place: str | Device | int | None = None) -> Properties:
+@takes_previous_names("argument of flow.cuda.get_device_properties")
+def get_device_properties(device: str | devices.Device | int | None = None) -> Properties:
     """Returns the properties of a CUDA device.
 
     Raises:
         CudaError: there is no such device.
     """
-    return Properties(*_BACKEND.open_device(_number(place)).properties)
+    return Properties(*_BACKEND.open_device(_number(device)).properties)
 
 
-def get_device_name(place: str | Device | int | None = None) -> str:
+@takes_previous_names("argument of flow.cuda.get_device_name")
+def get_device_name(device: str | devices.Device | int | None = None) -> str:
     """The name of a CUDA device.
 
     Raises:
         CudaError: there is no such device.
     """
-    return get_device_properties(place).name
+    return get_device_properties(device).name
 
 
-def get_device_capability(place: str | Device | int | None = None) -> tuple[int, int]:
+@takes_previous_names("argument of flow.cuda.get_device_capability")
+def get_device_capability(device: str | devices.Device | int | None = None) -> tuple[int, int]:
     """The compute capability of a CUDA device, such as (9, 0).
 
     Raises:
         CudaError: there is no such device.
     """
-    properties = get_device_properties(place)
+    properties = get_device_properties(device)
     return properties.major, properties.minor
 
 
@@ -140,18 +144,19 @@ def device_count() -> int:
     return _BACKEND.device_count()
 
 
-def _number(place: str | Device | int | None) -> int:
+def _number(device: str | devices.Device | int | None) -> int:
     """The number of a device, of its name, or of none: the present device."""
-    return place if isinstance(place, int) else device(place or "cuda").index
+    return device if isinstance(device, int) else devices.device(device or "cuda").index
 
 
-def Stream(place: str | Device | int | None = None) -> device_array.Stream:  # noqa: N802
+@takes_previous_names("argument of flow.cuda.Stream")
+def Stream(device: str | devices.Device | int | None = None) -> device_array.Stream:  # noqa: N802
     """A new stream of a device.
 
     Raises:
         CudaError: there is no such device.
     """
-    return _BACKEND.make_stream(_number(place))
+    return _BACKEND.make_stream(_number(device))
 
 
 @takes_previous_names("argument of flow.cuda.stream")
@@ -160,42 +165,48 @@ def stream(target: device_array.Stream) -> AbstractContextManager[device_array.S
     return _BACKEND.using_stream(target)
 
 
-def current_stream(place: str | Device | int | None = None) -> device_array.Stream:
+@takes_previous_names("argument of flow.cuda.current_stream")
+def current_stream(device: str | devices.Device | int | None = None) -> device_array.Stream:
     """The stream to which this thread's work on a device goes; `handle` is CUDA's.
 
     Raises:
         CudaError: there is no such device.
     """
-    return _BACKEND.current_stream(_number(place))
+    return _BACKEND.current_stream(_number(device))
 
 
-def synchronize(place: str | Device | int | None = None) -> None:
+@takes_previous_names("argument of flow.cuda.synchronize")
+def synchronize(device: str | devices.Device | int | None = None) -> None:
     """Waits until all work on a device is done.
 
     Raises:
         CudaError: there is no such device, or work on it failed.
     """
-    _BACKEND.synchronize(_number(place))
+    _BACKEND.synchronize(_number(device))
 
 
-def memory_allocated(place: str | Device | int | None = None) -> int:
+@takes_previous_names("argument of flow.cuda.memory_allocated")
+def memory_allocated(device: str | devices.Device | int | None = None) -> int:
     """The bytes on a device that tensors and the workspace of programs take."""
-    return _BACKEND.memory_allocated(_number(place))
+    return _BACKEND.memory_allocated(_number(device))
 
 
-def max_memory_allocated(place: str | Device | int | None = None) -> int:
+@takes_previous_names("argument of flow.cuda.max_memory_allocated")
+def max_memory_allocated(device: str | devices.Device | int | None = None) -> int:
     """The most bytes that were allocated at one time since `reset_peak_memory_stats`.
 
     The bytes include memory that streams and programs keep for later results, which `memory_allocated` leaves out.
     """
-    return _BACKEND.max_memory_allocated(_number(place))
+    return _BACKEND.max_memory_allocated(_number(device))
 
 
-def reset_peak_memory_stats(place: str | Device | int | None = None) -> None:
+@takes_previous_names("argument of flow.cuda.reset_peak_memory_stats")
+def reset_peak_memory_stats(device: str | devices.Device | int | None = None) -> None:
     """Starts the peak of `max_memory_allocated` anew."""
-    _BACKEND.reset_peak_memory(_number(place))
+    _BACKEND.reset_peak_memory(_number(device))
 
 
-def empty_cache(place: str | Device | int | None = None) -> None:
+@takes_previous_names("argument of flow.cuda.empty_cache")
+def empty_cache(device: str | devices.Device | int | None = None) -> None:
     """Gives unused memory back to the system."""
-    _BACKEND.empty_cache(_number(place))
+    _BACKEND.empty_cache(_number(device))

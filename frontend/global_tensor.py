@@ -25,7 +25,7 @@ from oneflow.frontend.tracing.capture import layout_of
 from oneflow.runtime.global_array import Placement
 
 if TYPE_CHECKING:
-    from oneflow.runtime.shards import Layout
+    from oneflow.runtime.shards import MeshLayout
 
 
 def to_global(x: Tensor, placement: Placement | None = None, sbp: Any = None, *, grad_sbp: Any = None) -> Tensor:
@@ -143,7 +143,7 @@ class FromLocalShard(Function):
     """The global tensor of which every rank has a shard."""
 
     @staticmethod
-    def forward(ctx: Any, shard: EagerTensor, placement: Placement, layout: Layout) -> EagerTensor:
+    def forward(ctx: Any, shard: EagerTensor, placement: Placement, layout: MeshLayout) -> EagerTensor:
         """The shards as one global tensor."""
         ctx.at, data = (placement, layout.nd), shard.storage
         copy = data.copy() if is_on_device(data) else np.array(to_array(data), order="C")

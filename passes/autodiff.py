@@ -98,14 +98,14 @@ class _Program:
     at: ir.Location
     values: dict[ir.Value, Value] = field(default_factory=dict)
     entries: list[reverse.Entry] = field(default_factory=list)
-    places: dict[int, ir.Location] = field(default_factory=dict)
+    locations: dict[int, ir.Location] = field(default_factory=dict)
 
     def add(self, op: ir.Operation, registry: Registry) -> None:
         """Appends an operation to the list."""
         self.at = op.location
         entry = self._entry(op, registry)
         self.entries.append(entry)
-        self.places[id(entry)] = self.at
+        self.locations[id(entry)] = self.at
 
     def _entry(self, op: ir.Operation, registry: Registry) -> reverse.Entry:
         if op.name.startswith(dialect.PREFIX):
@@ -231,20 +231,20 @@ class _Gradient:
         return Value(self.ops, handle, result.desc)
 
     def _pull_back(self, seeds: reverse.Seeds, inputs: Sequence[Value]) -> list[Value | None]:
-        place = self.function.location
+        location = self.function.location
 
         def before(entry: reverse.Entry) -> None:
-            nonlocal place
-            place = self.ops.loc = self.program.places[id(entry)]
+            nonlocal location
+            location = self.ops.loc = self.program.locations[id(entry)]
 
         try:
             grads = reverse.pull_back(self.ops, self.program.entries, seeds, inputs, before)
             refuse_integers(self.program.entries, seeds, inputs, grads)
             return grads
         except reverse.NotDifferentiable as error:
-            raise PassError(str(error), self.program.places[id(error.entry)]) from None
+            raise PassError(str(error), self.program.locations[id(error.entry)]) from None
         except OperatorError as error:
-            raise PassError(str(error), place) from None
+            raise PassError(str(error), location) from None
 
     def _name(self, results: int, cotangents: Sequence[int]) -> None:
         """Names the added values: `x.grad` after the argument x, `y.cotangent` after the result y."""

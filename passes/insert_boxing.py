@@ -18,7 +18,7 @@ from oneflow.dialect.record import Registry
 from oneflow.passes.base import Pass, PassError
 from oneflow.passes.registry import register_pass
 from oneflow.passes.sbp import annotations as notes
-from oneflow.passes.sbp.boxing import Boxing, BoxingError, Step
+from oneflow.passes.sbp.boxing import Boxing, BoxingError, BoxingStep
 from oneflow.passes.sbp.graph import operations_in, width_of
 from oneflow.passes.sbp.layouts import Layouts
 from oneflow.passes.sbp.submeshes import crosses, read_submeshes, write_placement
@@ -114,7 +114,7 @@ class _Boxer:
                 versions.setdefault(step.target, start)
         return versions[target]
 
-    def _path(self, op: ir.Operation, value: ir.Value, source: NdSbp, target: NdSbp) -> Sequence[Step]:
+    def _path(self, op: ir.Operation, value: ir.Value, source: NdSbp, target: NdSbp) -> Sequence[BoxingStep]:
         desc = self.layouts.descs[value]
         try:
             boxing = self.boxing[self.layouts.submesh_of[value].name]
@@ -122,15 +122,15 @@ class _Boxer:
         except BoxingError as error:
             raise PassError(f"{op.name}: {error} for {desc}", op.location) from None
 
-    def _cast(self, op: ir.Operation, value: ir.Value, step: Step) -> ir.Value:
+    def _cast(self, op: ir.Operation, value: ir.Value, step: BoxingStep) -> ir.Value:
         ops = IRBuilder(self.layouts.registry, ir.InsertionPoint(op), op.location)
         (boxed,) = ops.call(notes.PARALLEL_CAST[len(dialect.PREFIX) :], value, nd_sbp=step.target)
         notes.write_operation(boxed.handle.owner, [step.source], [step.target])
-        place = self.layouts.submesh_of[value].name
-        write_placement(boxed.handle.owner, place)
-        self.layouts.set(boxed.handle, step.target, place)
+        placement = self.layouts.submesh_of[value].name
+        write_placement(boxed.handle.owner, placement)
+        self.layouts.set(boxed.handle, step.target, placement)
         return boxed.handle
 
 
-def _effort(steps: Sequence[Step]) -> tuple[int, int]:
+def _effort(steps: Sequence[BoxingStep]) -> tuple[int, int]:
     return sum(s.bytes for s in steps), len(steps)

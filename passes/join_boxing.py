@@ -13,7 +13,7 @@ from oneflow.dialect.record import Registry
 from oneflow.passes.base import Pass, PassError
 from oneflow.passes.registry import register_pass
 from oneflow.passes.sbp import annotations as notes
-from oneflow.passes.sbp.boxing import Boxing, Step
+from oneflow.passes.sbp.boxing import Boxing, BoxingStep
 from oneflow.passes.sbp.collectives import JOINED
 from oneflow.passes.sbp.graph import operations_in, width_of
 from oneflow.passes.sbp.interconnects import interconnect
@@ -91,21 +91,21 @@ class _Reader:
 
     def _read(self, op: ir.Operation) -> None:
         value, (target,) = op.operands[0], self.layouts.result_layouts(op)
-        source, desc, place = self.layouts.values[value], self.layouts.descs[value], self.layouts.submesh_of[value]
+        source, desc, submesh = self.layouts.values[value], self.layouts.descs[value], self.layouts.submesh_of[value]
         assert target is not None
         shape = desc.static_shape
-        steps = self.boxing[place.name].path(source, target, shape, width_of(desc))
+        steps = self.boxing[submesh.name].path(source, target, shape, width_of(desc))
         if len(steps) != 1 or steps[0].kind not in JOINED:
             return
         (step,) = steps
-        # The first rank has the largest piece.
-        most = max(math.prod(local_shape(shape, nd, place.mesh, 0)) for nd in (source, target))
-        key = (place.name, step.kind, step.axes, _axis(step), desc.dtype.name)
+        # The first rank has the largest shard.
+        most = max(math.prod(local_shape(shape, nd, submesh.mesh, 0)) for nd in (source, target))
+        key = (submesh.name, step.kind, step.axes, _axis(step), desc.dtype.name)
         self.casts[op] = _Cast(op, key, step.kind in EARLY, most * desc.dtype.numpy.itemsize)
 
 
-def _axis(step: Step) -> int | None:
-    """The axis that pieces are cut along before or after a step."""
+def _axis(step: BoxingStep) -> int | None:
+    """The axis that shards are cut along before or after a step."""
     old, new = (nd[step.axes[0]] for nd in (step.source, step.target))
     return new.axis if old.axis is None else old.axis
 

@@ -26,10 +26,10 @@ from oneflow.dialect import record
 from oneflow.dialect._mlir import ir, passmanager
 from oneflow.dialect.lazy import lazy
 from oneflow.dialect.oneflow import Verifier
-from oneflow.dialect.reader import Collector, Diagnostic, convert_diagnostic, place_of
+from oneflow.dialect.reader import Collector, Diagnostic, convert_diagnostic, file_line_column
 from oneflow.dialect.record import REGISTRY, Registry
 from oneflow.passes.base import Pass, PassError
-from oneflow.passes.pipeline_text import Step, format_steps, parse_flag, parse_pipeline
+from oneflow.passes.pipeline_text import PipelineStep, format_steps, parse_flag, parse_pipeline
 
 tempfile = lazy("tempfile")
 
@@ -40,7 +40,7 @@ class PipelineFailure(PassError):
     The text has the locations of the diagnostics, `message` has none.
     """
 
-    def __init__(self, step: Step, diagnostics: Sequence[Diagnostic], reproduce: str) -> None:
+    def __init__(self, step: PipelineStep, diagnostics: Sequence[Diagnostic], reproduce: str) -> None:
         errors = [d for d in diagnostics if d.severity == "error"]
         note = f"note: the pass {step.name} failed" + (f"; reproduce with: {reproduce}" if reproduce else "")
         super().__init__("\n".join([*map(str, errors), note]))
@@ -80,7 +80,7 @@ class Watch:
         """Whether passes have to run one by one."""
         return bool(self.before or self.after or self.timing)
 
-    def print(self, module: ir.Module, step: Step, when: str, names: frozenset[str]) -> None:
+    def print(self, module: ir.Module, step: PipelineStep, when: str, names: frozenset[str]) -> None:
         """Prints the program under mlir-opt's heading if `step` is among `names`."""
         if names & {step.name, "*"}:
             self.stream.write(f"// -----// IR Dump {when} {step.text} //----- //\n{self.show(module)}\n\n")
@@ -106,7 +106,7 @@ def without_garbage_collection() -> Iterator[None]:
 class Pipeline:
     """Passes in the order of execution."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[PipelineStep, ...]
 
     @classmethod
     def parse(cls, text: str, context: ir.Context) -> Pipeline:
@@ -161,7 +161,9 @@ class Pipeline:
         load = watch.load or _definitions(text, registry)
         raise PipelineFailure(step, diagnostics, _write_reproducer(step, text, watch, load, _stem(watch, original)))
 
-    def _replay(self, original: ir.Operation, registry: Registry, verifier: Verifier | None) -> tuple[Step, str]:
+    def _replay(
+        self, original: ir.Operation, registry: Registry, verifier: Verifier | None
+    ) -> tuple[PipelineStep, str]:
         """The step that fails, and the program before it."""
         module = ir.Module.parse(_text(original))
         with Collector(module.context):
@@ -178,7 +180,7 @@ def _text(op: ir.Operation) -> str:
     return str(op.get_asm(enable_debug_info=True, assume_verified=True))
 
 
-def _groups(steps: Sequence[Step], singly: bool) -> Iterator[list[Step]]:
+def _groups(steps: Sequence[PipelineStep], singly: bool) -> Iterator[list[PipelineStep]]:
     """Runs of MLIR's passes, and each of ours alone."""
     for upstream, group in groupby(steps, key=lambda step: step.ours is None):
         if upstream and not singly:
@@ -188,7 +190,7 @@ def _groups(steps: Sequence[Step], singly: bool) -> Iterator[list[Step]]:
 
 
 def _run_watched(
-    group: list[Step], module: ir.Module, registry: Registry, verifier: Verifier | None, watch: Watch
+    group: list[PipelineStep], module: ir.Module, registry: Registry, verifier: Verifier | None, watch: Watch
 ) -> None:
     watch.print(module, group[0], "Before", watch.before)
     start = watch.clock()
@@ -198,7 +200,7 @@ def _run_watched(
 
 
 def _run(
-    group: list[Step], module: ir.Module, registry: Registry, verifier: Verifier | None, lowered: bool = False
+    group: list[PipelineStep], module: ir.Module, registry: Registry, verifier: Verifier | None, lowered: bool = False
 ) -> None:
     ours, verifies = group[0].ours, verifier is not None
     if ours is not None:
@@ -229,7 +231,7 @@ def unforeseen(error: BaseException) -> str:
     return f"did not foresee this program ({what}{where}); if the program is at the right stage, please report it"
 
 
-def _run_upstream(group: list[Step], module: ir.Module, verify: bool) -> None:
+def _run_upstream(group: list[PipelineStep], module: ir.Module, verify: bool) -> None:
     manager = passmanager.PassManager.parse(format_steps(group))
     manager.enable_verifier(verify)
     try:
@@ -268,7 +270,7 @@ def _stem(watch: Watch, program: ir.Operation) -> str:
     """The start of the names of files about a program: the name of the program's own file, or the file of its
     location.
     """
-    file = re.sub(r":\d+:\d+$", "", place_of(program.location)) if watch.file == "-" else watch.file
+    file = re.sub(r":\d+:\d+$", "", file_line_column(program.location)) if watch.file == "-" else watch.file
     if file in ("-", "<stdin>"):
         return "stdin"
     return "program" if file.startswith("<") else Path(file).stem
@@ -289,7 +291,7 @@ def _definitions(text: str, registry: Registry) -> str:
     return ",".join(named)
 
 
-def _write_reproducer(step: Step, text: str, watch: Watch, load: str, stem: str) -> str:
+def _write_reproducer(step: PipelineStep, text: str, watch: Watch, load: str, stem: str) -> str:
     """Writes the program before `step`; returns the command that runs the step, or why there is no such command."""
     if watch.reproducers is None:
         return ""

@@ -1,7 +1,7 @@
 """Pipelines as text: `builtin.module(func.func(canonicalize,cse),oneflow-infer-types{keep-public=false})`.
 
-The grammar is mlir-opt's; one list holds passes of this package and of MLIR. The reader returns `Step`s, one per
-pass, with the operations that the pass is nested in.
+The grammar is mlir-opt's; one list holds passes of this package and of MLIR. The reader returns a `PipelineStep` for
+each pass, with the operations that the pass is nested in.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _RESTRICTED = re.compile(r"restricted to '([\w.]+)'")
 
 
 @dataclass(frozen=True)
-class Step:
+class PipelineStep:
     """A pass of a pipeline: the operations below the module that the pass is nested in, its name and its
     options.
     """
@@ -48,7 +48,7 @@ class Step:
         return f"{self.name}{{{self.options}}}" if self.options else self.name
 
 
-def format_steps(steps: Iterable[Step]) -> str:
+def format_steps(steps: Iterable[PipelineStep]) -> str:
     """Steps as the text of a pipeline on the module."""
     return f"{ROOT}({','.join(_format_nested([(s.anchors, s.text) for s in steps]))})"
 
@@ -61,7 +61,7 @@ def _format_nested(parts: Sequence[tuple[tuple[str, ...], str]]) -> Iterator[str
             yield f"{anchor[0]}({','.join(_format_nested([(a[1:], text) for a, text in group]))})"
 
 
-def parse_pipeline(text: str) -> list[Step]:
+def parse_pipeline(text: str) -> list[PipelineStep]:
     """The steps of a pipeline text, checked; a context has to be current.
 
     Raises:
@@ -84,7 +84,7 @@ def parse_pipeline(text: str) -> list[Step]:
     return steps
 
 
-def _parse_list(text: str, anchors: tuple[str, ...]) -> Iterator[Step]:
+def _parse_list(text: str, anchors: tuple[str, ...]) -> Iterator[PipelineStep]:
     parts = split_commas(text)
     if not parts and text.strip():
         raise PipelineError(f"expected passes between commas, got {text!r}")
@@ -95,10 +95,10 @@ def _parse_list(text: str, anchors: tuple[str, ...]) -> Iterator[Step]:
         if match["nested"] is not None:
             yield from _parse_list(match["nested"], (*anchors, match["name"]))
         else:
-            yield from expand(Step(match["name"], match["options"] or "", anchors))
+            yield from expand(PipelineStep(match["name"], match["options"] or "", anchors))
 
 
-def expand(step: Step) -> Iterator[Step]:
+def expand(step: PipelineStep) -> Iterator[PipelineStep]:
     """The expansion of a step: the steps of a registered pipeline, or the step under its present name.
 
     Raises:
@@ -113,17 +113,17 @@ def expand(step: Step) -> Iterator[Step]:
         yield from _parse_list(PIPELINES[step.name], ())
 
 
-def parse_flag(name: str, options: str) -> list[Step]:
+def parse_flag(name: str, options: str) -> list[PipelineStep]:
     """The steps of `--name="options"`; passes of MLIR that want a function are nested in `func.func`.
 
     Raises:
         PipelineError: the pass or an option is unknown.
     """
-    steps = list(expand(Step(name, options)))
+    steps = list(expand(PipelineStep(name, options)))
     return [check_step(step) for step in steps]
 
 
-def check_step(step: Step) -> Step:
+def check_step(step: PipelineStep) -> PipelineStep:
     """`step`, nested in the operation that the pass of MLIR requires.
 
     Raises:
@@ -145,12 +145,12 @@ def check_step(step: Step) -> Step:
     except ValueError as error:
         wanted = _RESTRICTED.search(str(error))
         if wanted and not step.anchors:
-            return check_step(Step(step.name, step.options, (wanted[1],)))
+            return check_step(PipelineStep(step.name, step.options, (wanted[1],)))
         raise PipelineError(_explain(step, str(error))) from None
     return step
 
 
-def _explain(step: Step, message: str) -> str:
+def _explain(step: PipelineStep, message: str) -> str:
     if "does not refer to a registered pass" in message:
         return f"unknown pass {step.name}{suggestion(step.name, [*PASSES, *PIPELINES, *UPSTREAM])}"
     return f"pass {step.name}: {' '.join(message.replace('<Pass-Options-Parser>: ', '').split())}"

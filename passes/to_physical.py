@@ -154,17 +154,17 @@ class _Lowering:
     def _plan(self, op: ir.Operation) -> Callable[[], None]:
         if crosses(op):
             return self._plan_transfer(op)
-        place = self.submeshes[placement_of(op)]
+        submesh = self.submeshes[placement_of(op)]
         if op.name == "func.return":
             return self._fill(op)
-        if place.index_of(self.rank) is None:
+        if submesh.index_of(self.rank) is None:
             return lambda: self.elsewhere.append(op)
         if op.name == notes.PARALLEL_CAST:
-            return self._plan_cast(op, place)
+            return self._plan_cast(op, submesh)
         if self.layouts.is_relaxing_cast(op):
             return lambda: self._drop(op)
         if op.name.startswith(dialect.PREFIX):
-            return self._plan_operator(op, place)
+            return self._plan_operator(op, submesh)
         return lambda: self._set_results(op)
 
     def _plan_transfer(self, op: ir.Operation) -> Callable[[], None]:
@@ -189,8 +189,8 @@ class _Lowering:
 
     def _fill(self, op: ir.Operation) -> Callable[[], None]:
         """Replaces operands on other ranks by empty tensors."""
-        places = enumerate(self.layouts.submesh_of.get(v) for v in op.operands)
-        missing = [n for n, place in places if place is not None and place.index_of(self.rank) is None]
+        submeshes = enumerate(self.layouts.submesh_of.get(v) for v in op.operands)
+        missing = [n for n, submesh in submeshes if submesh is not None and submesh.index_of(self.rank) is None]
 
         def write() -> None:
             for number in missing:
@@ -199,57 +199,58 @@ class _Lowering:
 
         return write
 
-    def _plan_cast(self, op: ir.Operation, place: Submesh) -> Callable[[], None]:
+    def _plan_cast(self, op: ir.Operation, submesh: Submesh) -> Callable[[], None]:
         source, (target,) = self.layouts.values[op.operands[0]], self.layouts.result_layouts(op)
         desc = self.layouts.descs[op.operands[0]]
         shape = desc.static_shape
         assert target is not None
         try:
-            steps = self.boxing[place.name].path(source, target, shape, width_of(desc))
+            steps = self.boxing[submesh.name].path(source, target, shape, width_of(desc))
         except BoxingError as error:
             raise PassError(f"{op.name}: {error} for {desc}", op.location) from None
-        rank, ranks = self._rank(place), place.members if len(self.submeshes) > 1 else ()
-        places = [RankStep(step, shape, place.mesh, rank, ranks) for step in steps]
+        rank, ranks = self._rank(submesh), submesh.members if len(self.submeshes) > 1 else ()
+        rank_steps = [RankStep(step, shape, submesh.mesh, rank, ranks) for step in steps]
         number = notes.read_joined(op)
         if number is not None:
-            return self._plan_joined(op, number, places)
+            return self._plan_joined(op, number, rank_steps)
 
         def write() -> None:
             ops = IRBuilder(self.layouts.registry, ir.InsertionPoint(op), op.location)
             value = ops.wrap(op.operands[0])
-            for place in places:
-                value = emit_step(ops, value, place)
+            for step in rank_steps:
+                value = emit_step(ops, value, step)
             op.results[0].replace_all_uses_with(value.handle)
             op.erase()
 
         return write
 
-    def _plan_joined(self, op: ir.Operation, number: int, places: Sequence[RankStep]) -> Callable[[], None]:
+    def _plan_joined(self, op: ir.Operation, number: int, rank_steps: Sequence[RankStep]) -> Callable[[], None]:
         """A cast's part of a collective of several tensors, which replaces the last of the casts."""
         joined = self.joined.setdefault(number, _Joined(self.layouts.registry))
-        alike = len(places) == 1 and places[0].step.kind in JOINED
+        kinds = [s.step.kind for s in rank_steps]
+        alike = len(kinds) == 1 and kinds[0] in JOINED
         adjacent = not joined.ops or self.before == joined.ops[-1]
-        if not alike or not adjacent or (joined.ops and not _same_collective(joined.places[0], places[0])):
+        if not alike or not adjacent or (joined.ops and not _same_collective(joined.steps[0], rank_steps[0])):
             raise PassError(
                 f"{op.name}: expected casts of one {notes.JOINED}, {number}, to be adjacent and of the same"
-                f" collective, one of {', '.join(JOINED)}; got {', '.join(p.step.kind for p in places) or 'nothing'}",
+                f" collective, one of {', '.join(JOINED)}; got {', '.join(kinds) or 'nothing'}",
                 op.location,
             )
         joined.ops.append(op)
-        joined.places.append(places[0])
+        joined.steps.append(rank_steps[0])
         return joined.write
 
-    def _rank(self, place: Submesh) -> int:
+    def _rank(self, submesh: Submesh) -> int:
         """The number of the rank in a placement that contains the rank."""
-        rank = place.index_of(self.rank)
+        rank = submesh.index_of(self.rank)
         assert rank is not None
         return rank
 
-    def _plan_operator(self, op: ir.Operation, place: Submesh) -> Callable[[], None]:
+    def _plan_operator(self, op: ir.Operation, submesh: Submesh) -> Callable[[], None]:
         descs = [dialect.desc_of(v) for v in op.results]
         key = (op.name, tuple(self.layouts.descs[v] for v in op.operands), tuple(descs), tuple(op.attributes.items()))
         if key not in self.plans:
-            self.plans[key] = self._local_operator(op, descs, place)
+            self.plans[key] = self._local_operator(op, descs, submesh)
         local = self.plans[key]
 
         def write() -> None:
@@ -265,14 +266,14 @@ class _Lowering:
 
         return write
 
-    def _local_operator(self, op: ir.Operation, descs: Sequence[TensorDesc], place: Submesh) -> _Local:
+    def _local_operator(self, op: ir.Operation, descs: Sequence[TensorDesc], submesh: Submesh) -> _Local:
         """The call that this rank makes in place of an operator whose results are described by `descs`."""
         record = dialect.record_of(op, self.layouts.registry)
         call = dialect.operand_call(op, record, self.layouts.descs.__getitem__)
         call = dialect.bind_results(op, call, descs)
         sides = (self.layouts.operand_layouts(self.function, op), self.layouts.result_layouts(op))
         ins, outs = (tuple(nd for nd in side if nd is not None) for side in sides)
-        local = localize(call, NdSignature(ins, outs), place.mesh, self._rank(place))
+        local = localize(call, NdSignature(ins, outs), submesh.mesh, self._rank(submesh))
         bodies = {a: self._local_body(call.attrs[a]) for a in dialect.named_functions(op)}
         local = Call(record, local.inputs, {**local.attrs, **bodies}, local.outputs)
         _check_local(op, local)
@@ -284,9 +285,9 @@ class _Lowering:
 
         def local(side: str, descs: Sequence[TensorDesc]) -> list[TensorDesc]:
             stated = notes.read_values(function, side, len(descs))
-            places = [self.submeshes[p] for p in placements_of(function, side, len(descs))]
+            submeshes = [self.submeshes[p] for p in placements_of(function, side, len(descs))]
             return [d if nd is None else local_desc(d, nd, p, self.rank)
-                    for d, nd, p in zip(descs, stated, places, strict=True)]  # fmt: skip
+                    for d, nd, p in zip(descs, stated, submeshes, strict=True)]  # fmt: skip
 
         inputs, outputs = local(notes.ARGUMENTS, body.inputs), local(notes.RESULTS, body.outputs)
         return Body(inputs, outputs, lambda: body.steps, body.symbol, body.module)
@@ -328,11 +329,11 @@ class _Lowering:
             return {} if desc is None else {notes.SHAPE: ir.DenseI64ArrayAttr.get(desc.shape)}
 
         notes.annotate_values(self.function.op, name, len(kinds), attributes)
-        places = [self.submeshes[p] for p in placements_of(self.function.op, name, len(kinds))]
-        return [self._local_type(*row) for row in zip(kinds, descs, stated, places, strict=True)]
+        submeshes = [self.submeshes[p] for p in placements_of(self.function.op, name, len(kinds))]
+        return [self._local_type(*row) for row in zip(kinds, descs, stated, submeshes, strict=True)]
 
-    def _local_type(self, kind: ir.Type, desc: TensorDesc | None, nd: NdSbp | None, place: Submesh) -> ir.Type:
-        return kind if desc is None or nd is None else local_desc(desc, nd, place, self.rank).to_mlir()
+    def _local_type(self, kind: ir.Type, desc: TensorDesc | None, nd: NdSbp | None, submesh: Submesh) -> ir.Type:
+        return kind if desc is None or nd is None else local_desc(desc, nd, submesh, self.rank).to_mlir()
 
 
 @dataclass
@@ -341,7 +342,7 @@ class _Joined:
 
     registry: Registry
     ops: list[ir.Operation] = field(default_factory=list)
-    places: list[RankStep] = field(default_factory=list)
+    steps: list[RankStep] = field(default_factory=list)
     reached: int = 0
 
     def write(self) -> None:
@@ -351,7 +352,7 @@ class _Joined:
             return
         last = self.ops[-1]
         ops = IRBuilder(self.registry, ir.InsertionPoint(last), last.location)
-        results = emit_joined_step(ops, [ops.wrap(op.operands[0]) for op in self.ops], self.places)
+        results = emit_joined_step(ops, [ops.wrap(op.operands[0]) for op in self.ops], self.steps)
         for op, value in zip(self.ops, results, strict=True):
             op.results[0].replace_all_uses_with(value.handle)
             op.erase()
@@ -370,12 +371,12 @@ def _empty_tensor(op: ir.Operation, value: ir.Value) -> ir.Value:
         return arith.ConstantOp(kind, ir.Attribute.parse(f"dense<> : {kind}"), ip=ir.InsertionPoint(op)).result
 
 
-def local_desc(desc: TensorDesc, nd: NdSbp, place: Submesh, rank: int) -> TensorDesc:
-    """The piece on `rank` of a tensor with the layout `nd` on a placement."""
-    at = place.index_of(rank)
+def local_desc(desc: TensorDesc, nd: NdSbp, submesh: Submesh, rank: int) -> TensorDesc:
+    """The shard on `rank` of a tensor with the layout `nd` on a placement."""
+    at = submesh.index_of(rank)
     if at is None:
         return TensorDesc((0,), desc.dtype)
-    return TensorDesc(local_shape(desc.static_shape, nd, place.mesh, at), desc.dtype)
+    return TensorDesc(local_shape(desc.static_shape, nd, submesh.mesh, at), desc.dtype)
 
 
 def _check_local(op: ir.Operation, local: Call) -> None:

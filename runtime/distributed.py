@@ -38,7 +38,7 @@ from oneflow.runtime.executable import Options, compile_module
 from oneflow.runtime.footprint import Footprint
 from oneflow.runtime.global_array import GlobalArray, Placement
 from oneflow.runtime.program_source import signature_of
-from oneflow.runtime.shards import Layout, Shards, on_host
+from oneflow.runtime.shards import MeshLayout, Shards, on_host
 
 if TYPE_CHECKING:
     from oneflow.runtime.cuda.executable import CudaExecutable
@@ -89,7 +89,7 @@ def lay_out(
 
 
 @dataclass(frozen=True)
-class PlacedLayout(Layout):
+class PlacedLayout(MeshLayout):
     """The layout of an argument or result on a placement, which is a part of the mesh of the program."""
 
     part: Submesh
@@ -154,9 +154,9 @@ def _loader(
     """A function that compiles the program of the rank at a mesh index for its device."""
     world, gpu_group = placement.world, gpus(placement.world) if placement.type == "cuda" else None
 
-    def load(place: int, program: ir.Module) -> CpuExecutable | CudaExecutable:
+    def load(mesh_index: int, program: ir.Module) -> CpuExecutable | CudaExecutable:
         sites = [text for op in collectives_of(program, registry) for text in _sites(op)]
-        kernels = Collectives(world, placement.mesh, placement.members, place, sites, gpu_group)
+        kernels = Collectives(world, placement.mesh, placement.members, mesh_index, sites, gpu_group)
         if gpu_group is not None:
             return cuda.compile_cuda(program, entry, options, registry, gpu_group.device.number, kernels)
         return compile_module(program, entry, options, registry, kernels)
@@ -180,9 +180,9 @@ def _layouts(
     return [PlacedLayout(d, broadcast(part[0].mesh) if nd is None else nd, *part) for d, nd, part in rows]
 
 
-def _program(boxed: ir.Module, entry: str, place: int, registry: Registry) -> ir.Module:
+def _program(boxed: ir.Module, entry: str, mesh_index: int, registry: Registry) -> ir.Module:
     """The program of one rank, in a context of its own: threads compile the programs of ranks at once."""
-    text = str(physical(boxed, place, registry).operation.get_asm(enable_debug_info=True))
+    text = str(physical(boxed, mesh_index, registry).operation.get_asm(enable_debug_info=True))
     program = read_module(text, create_context(registry, operators=()), registry=registry, verify=False)
     with program.context:
         keep_entry(program, entry)
@@ -231,21 +231,21 @@ class DistributedExecutable:
     donated: frozenset[int]
     programs: dict[int, Program]
 
-    def ir(self, stage: str, place: int | None = None) -> str:
+    def ir(self, stage: str, rank: int | None = None) -> str:
         """The program at a stage: `sbp` (layouts and boxing), `physical`, or a stage of the compiled program of a
         rank.
 
-        `place` is the mesh index of the rank; by default the first that this process runs.
+        `rank` is the rank's index in the mesh; by default the first that this process runs.
 
         Raises:
             ValueError: this process does not run that rank, or there is no such stage.
         """
         if stage == "sbp":
             return str(self.boxed)
-        place = next(iter(self.programs), None) if place is None else place
-        if place not in self.programs:
-            raise ValueError(f"expected one of the ranks {list(self.programs)} that this process runs, got {place}")
-        program = self.programs[place]
+        rank = next(iter(self.programs), None) if rank is None else rank
+        if rank not in self.programs:
+            raise ValueError(f"expected one of the ranks {list(self.programs)} that this process runs, got {rank}")
+        program = self.programs[rank]
         return str(program.module) if stage == "physical" else program.executable.ir(stage)
 
     @functools.cached_property

@@ -20,7 +20,7 @@ from oneflow.runtime.collectives.resharding import Sharding
 from oneflow.runtime.collectives.transport import World
 from oneflow.runtime.device_array import DeviceArray
 from oneflow.runtime.ranks import world_of, world_size
-from oneflow.runtime.shards import Layout, Shards, collect, move_shards
+from oneflow.runtime.shards import MeshLayout, Shards, collect, move_shards
 
 
 @dataclass(frozen=True)
@@ -138,19 +138,19 @@ class GlobalArray(ArrayProperties):
 
     __slots__ = ("__weakref__", "dtype", "layout", "nd", "placement", "shape", "shards")
 
-    def __init__(self, placement: Placement, layout: Layout, shards: Shards) -> None:
+    def __init__(self, placement: Placement, layout: MeshLayout, shards: Shards) -> None:
         self.placement, self.layout, self.shards = placement, layout, shards
         self.shape, self.dtype, self.nd = layout.shape, layout.desc.dtype, layout.nd
 
     @classmethod
     def of(cls, array: np.ndarray, placement: Placement, nd: NdSbp) -> GlobalArray:
         """A global array from a whole array, which is the same on all ranks."""
-        layout = Layout(TensorDesc(array.shape, dtypes.from_numpy(array.dtype)), nd)
+        layout = MeshLayout(TensorDesc(array.shape, dtypes.from_numpy(array.dtype)), nd)
         shards = {p: np.array(layout.shard(array, placement.mesh, p), order="C") for p in placement.local_indices}
         return cls(placement, layout, placement.to_devices(shards))
 
     @classmethod
-    def of_shard(cls, shard: np.ndarray | DeviceArray, placement: Placement, layout: Layout) -> GlobalArray:
+    def of_shard(cls, shard: np.ndarray | DeviceArray, placement: Placement, layout: MeshLayout) -> GlobalArray:
         """A global array from the shard of the first rank of this process.
 
         Other ranks of this process get copies of the shard where the array is replicated, and zeros elsewhere.
@@ -212,7 +212,7 @@ class GlobalArray(ArrayProperties):
             return self
         if any(s.kind not in "SB" for s in nd):
             return GlobalArray.of(self.numpy(), placement, nd)
-        layout = Layout(self.layout.desc, nd)
+        layout = MeshLayout(self.layout.desc, nd)
         worlds = self.placement.world, placement.world
         made = move_shards(
             max(worlds, key=lambda w: w.size),

@@ -21,7 +21,7 @@ Shards = dict[int, Any]
 
 
 @dataclass(frozen=True)
-class Layout:
+class MeshLayout:
     """The type and the layout of a tensor on a mesh."""
 
     desc: TensorDesc
@@ -32,25 +32,25 @@ class Layout:
         """The logical shape, which is static."""
         return tuple(d or 0 for d in self.desc.shape or ())
 
-    def shard(self, array: Array, mesh: Mesh, place: int) -> Array:
+    def shard(self, array: Array, mesh: Mesh, mesh_index: int) -> Array:
         """The shard of a whole array at a mesh index. Of a partial sum the first rank of a group has all, the others
         zeros.
         """
         sums = [k for k, s in enumerate(self.nd) if s.kind == "P"]
-        if group(place, mesh, sums)[0] != place:
-            return self.zeros(mesh, place)
-        region = local_region(self.shape, self.nd, mesh, place)
+        if group(mesh_index, mesh, sums)[0] != mesh_index:
+            return self.zeros(mesh, mesh_index)
+        region = local_region(self.shape, self.nd, mesh, mesh_index)
         within: Any = (*(slice(b, b + n) for b, n in region), ...)
         shard: Array = array[within]
         return shard
 
-    def zeros(self, mesh: Mesh, place: int) -> Array:
+    def zeros(self, mesh: Mesh, mesh_index: int) -> Array:
         """A shard of zeros."""
-        return np.zeros(local_shape(self.shape, self.nd, mesh, place), self.desc.dtype.numpy)
+        return np.zeros(local_shape(self.shape, self.nd, mesh, mesh_index), self.desc.dtype.numpy)
 
 
 def collect(
-    world: World, mesh: Mesh, ranks: Sequence[int], layout: Layout, shards: Shards, root: int | None = None
+    world: World, mesh: Mesh, ranks: Sequence[int], layout: MeshLayout, shards: Shards, root: int | None = None
 ) -> Array | None:
     """Gathers a whole array from `shards`: on all ranks, or on rank `root` alone (None on the others)."""
     receivers = tuple(range(world.size)) if root is None else (root,)
@@ -70,7 +70,7 @@ def on_host(world: World, shard: Array | DeviceArray) -> Array:
         return shard.numpy()
 
 
-def move_shards(world: World, layout: Layout, before: Sharding, after: Sharding, shards: Shards) -> Shards:
+def move_shards(world: World, layout: MeshLayout, before: Sharding, after: Sharding, shards: Shards) -> Shards:
     """Reshards an array from `before` to `after`, which has no partial sums; returns the shards of this process.
 
     Raises:
@@ -95,14 +95,14 @@ def move_shards(world: World, layout: Layout, before: Sharding, after: Sharding,
     return {targets[r]: a for r, a in zip(world.local_ranks, moved, strict=True) if a is not None}
 
 
-def _reduced(world: World, before: Sharding, place: int, shard: Array) -> Array:
+def _reduced(world: World, before: Sharding, mesh_index: int, shard: Array) -> Array:
     """The shard at a mesh index, all-reduced along the mesh axes of partial sums and maxima."""
     for letter, kind in (("P", "sum"), ("M", "max")):
         axes = [k for k, s in enumerate(before.nd) if s.kind == letter]
-        members = [before.at[p] for p in group(place, before.mesh, axes)]
+        members = [before.at[p] for p in group(mesh_index, before.mesh, axes)]
         if len(members) > 1:
-            total, transport = np.empty_like(shard, order="C"), world.transport(before.at[place], members)
-            with world.step(before.at[place], 0, "bringing the parts of a tensor together"):
+            total, transport = np.empty_like(shard, order="C"), world.transport(before.at[mesh_index], members)
+            with world.step(before.at[mesh_index], 0, "bringing the parts of a tensor together"):
                 run_collective(
                     "ccl_all_reduce", transport, {"reduce_type": kind}, [np.ascontiguousarray(shard)], [total]
                 )

@@ -281,24 +281,24 @@ def _check_signature(
         if sbp.kind == "P" and array.dtype.kind not in "biu" and not np.isfinite(array).all():
             return False
     cut = [_cut(x, s, devices, seed) for seed, (x, s) in enumerate(zip(operands, signature.inputs, strict=True))]
-    shards = []
+    results = []
     for rank in range(devices):
         begins = (
             tuple(_range(x.shape, s, rank, devices)[0] for x, s in zip(arrays, sbps, strict=True))
             for arrays, sbps in ((operands, signature.inputs), (expected, signature.outputs))
         )
-        outputs = [_piece(w, s, rank, devices) for w, s in zip(expected, signature.outputs, strict=True)]
-        pieces = [c[rank] for c in cut]
-        shard = Shard(tuple(map(describe_array, pieces)), tuple(outputs), *begins)
-        shards.append(_run_shard(op, pieces, shard))
+        outputs = [_shard_desc(w, s, rank, devices) for w, s in zip(expected, signature.outputs, strict=True)]
+        inputs = [c[rank] for c in cut]
+        shard = Shard(tuple(map(describe_array, inputs)), tuple(outputs), *begins)
+        results.append(_run_shard(op, inputs, shard))
     for number, (sbp, want) in enumerate(zip(signature.outputs, expected, strict=True)):
-        pieces = [np.asarray(shard[number]) for shard in shards]
-        _check_reassembled(pieces, sbp, want, close, f"{text}: result {number}")
+        shards = [np.asarray(result[number]) for result in results]
+        _check_reassembled(shards, sbp, want, close, f"{text}: result {number}")
     return True
 
 
 def _cut(x: Array, sbp: Sbp, devices: int, seed: int) -> list[Array]:
-    """The pieces of an operand; `seed` differs between operands, since equal noise could cancel."""
+    """The shards of an operand; `seed` differs between operands, since equal noise could cancel."""
     if sbp.kind == "S":
         assert sbp.axis is not None
         return [np.take(x, range(*r), axis=sbp.axis) for r in balanced_ranges(x.shape[sbp.axis], devices)]
@@ -313,7 +313,7 @@ def _range(shape: tuple[int, ...], sbp: Sbp, rank: int, devices: int) -> tuple[i
     return balanced_ranges(shape[sbp.axis], devices)[rank] if sbp.axis is not None else (0, 0)
 
 
-def _piece(logical: Array, sbp: Sbp, rank: int, devices: int) -> TensorDesc:
+def _shard_desc(logical: Array, sbp: Sbp, rank: int, devices: int) -> TensorDesc:
     begin, end = _range(logical.shape, sbp, rank, devices)
     shape = (end - begin if i == sbp.axis else d for i, d in enumerate(logical.shape))
     return TensorDesc(tuple(shape), describe_array(logical).dtype)
@@ -328,13 +328,13 @@ def _run_shard(op: Call, operands: list[Array], shard: Shard) -> tuple[Array, ..
     return run_reference(call)
 
 
-def _check_reassembled(pieces: list[Array], sbp: Sbp, want: Array, close: tuple[float, float], text: str) -> None:
+def _check_reassembled(shards: list[Array], sbp: Sbp, want: Array, close: tuple[float, float], text: str) -> None:
     if sbp.kind == "S":
-        joined = [np.concatenate(pieces, axis=sbp.axis)]
+        joined = [np.concatenate(shards, axis=sbp.axis)]
     elif sbp.is_partial:
-        joined = [reduce_partials(pieces, sbp.kind)]
+        joined = [reduce_partials(shards, sbp.kind)]
     else:
-        joined = pieces
+        joined = shards
     for got in joined:
         assert_close(got, want, close, text)
 

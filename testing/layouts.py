@@ -66,11 +66,11 @@ class Argument:
 
 
 @dataclass(frozen=True)
-class Layout:
+class AnnotatedStep:
     """A step, the layouts of its arguments and results, and the tensors to be reduced, gathered or scattered.
 
     `reduced` are the shapes of sums that all ranks need: a rank's part is added up, then spread. `gathered` are those
-    of tensors in pieces that all ranks need, and of sums of which every rank needs a piece.
+    of tensors in shards that all ranks need, and of sums of which every rank needs a shard.
     """
 
     step: Step
@@ -159,40 +159,40 @@ MANY = (32 * ROWS, HIDDEN)
 INDICES = Argument((ROWS,), dtype=dtypes.int32)
 
 LAYOUTS = {
-    "Megatron MLP": Layout(
+    "Megatron MLP": AnnotatedStep(
         _layers,
         {"x": Argument(X), "w": Argument(WIDE, S(1)), "v": Argument(NARROW, S(0)), "dy": Argument(X)},
         (B, B, S(1), S(0)),
         reduced=(X, X),
     ),
-    "Megatron attention": Layout(
+    "Megatron attention": AnnotatedStep(
         _attention,
         {"x": Argument(X), **dict.fromkeys("qkv", Argument(SQUARE, S(1))), "o": Argument(SQUARE, S(0)),
          "dy": Argument(X)},
         (B, B, S(1), S(1), S(1), S(0)),
         reduced=(X, X),
     ),
-    "data parallel": Layout(
+    "data parallel": AnnotatedStep(
         _data_parallel,
         {"x": Argument(MANY, S(0)), "w": Argument(WIDE), "v": Argument(NARROW), "dy": Argument(MANY, S(0))},
         (S(0), B, B),
         reduced=(WIDE, NARROW),
     ),
-    "ZeRO, parameters and moments split": Layout(
+    "ZeRO, parameters and moments split": AnnotatedStep(
         _adam,
         {"x": Argument(MANY, S(0)), "dy": Argument((32 * ROWS, 4 * HIDDEN), S(0)),
          **dict.fromkeys("wmv", Argument(WIDE, S(0)))},
         (S(0),) * 4,
         gathered=(WIDE, WIDE),
     ),
-    "ZeRO, moments split": Layout(
+    "ZeRO, moments split": AnnotatedStep(
         _adam,
         {"x": Argument(MANY, S(0)), "dy": Argument((32 * ROWS, 4 * HIDDEN), S(0)), "w": Argument(WIDE),
          **dict.fromkeys("mv", Argument(WIDE, S(0)))},
         (S(0), B, S(0), S(0)),
         gathered=(WIDE, WIDE),
     ),
-    "vocabulary split, embedding to loss": Layout(
+    "vocabulary split, embedding to loss": AnnotatedStep(
         _vocabulary,
         {"words": INDICES, "table": Argument(TABLE, S(0)), "labels": INDICES, "dloss": Argument((ROWS,))},
         (B, S(0)),
@@ -259,7 +259,7 @@ RECEIVED: dict[str, Callable[[int, int, Mapping[str, Any]], int]] = {
 }
 
 
-def arrays_for(layout: Layout, seed: int = 0) -> list[np.ndarray]:
+def arrays_for(layout: AnnotatedStep, seed: int = 0) -> list[np.ndarray]:
     """Arguments for a step."""
     rng = np.random.default_rng(seed)
     every = [(a, rng.random(a.shape)) for a in layout.arguments.values()]

@@ -19,7 +19,7 @@ Array = np.ndarray
 
 
 def check_nd_sbp(sample: Sample, mesh: Mesh, registry: Registry = REGISTRY) -> int:
-    """Checks every signature of a sample on a mesh: operands are cut, the reference computes the pieces, and the
+    """Checks every signature of a sample on a mesh: operands are cut, the reference computes the shards, and the
     assembled results equal the results of the full operands.
 
     Samples of floats run in f64. Returns the number of signatures.
@@ -45,18 +45,18 @@ def _can_sum(signature: NdSignature, arrays: list[Array]) -> bool:
 
 
 def run_split(op: Call, call: Call, signature: NdSignature, mesh: Mesh) -> list[Array]:
-    """The assembled results of a call on arrays, computed piece by piece; `call` describes it."""
+    """The assembled results of a call on arrays, computed shard by shard; `call` describes it."""
     operands = flatten(op.inputs.values())
     layouts = zip(operands, signature.inputs, strict=True)
-    pieces = [split_array(x, nd, mesh, seed) for seed, (x, nd) in enumerate(layouts)]
-    results = [_run_rank(op, call, signature, mesh, rank, [p[rank] for p in pieces]) for rank in range(devices(mesh))]
+    shards = [split_array(x, nd, mesh, seed) for seed, (x, nd) in enumerate(layouts)]
+    results = [_run_rank(op, call, signature, mesh, rank, [p[rank] for p in shards]) for rank in range(devices(mesh))]
     return [assemble([r[i] for r in results], nd, mesh) for i, nd in enumerate(signature.outputs)]
 
 
 def _run_rank(
-    op: Call, call: Call, signature: NdSignature, mesh: Mesh, rank: int, pieces: list[Array]
+    op: Call, call: Call, signature: NdSignature, mesh: Mesh, rank: int, shards: list[Array]
 ) -> list[Array]:
     local = localize(call, signature, mesh, rank)
     sizes = [len(v) if isinstance(v, tuple) else int(v is not None) for v in op.inputs.values()]
-    inputs = distribute(op.record.signature.inputs, pieces, sizes)
+    inputs = distribute(op.record.signature.inputs, shards, sizes)
     return [np.asarray(r) for r in run_reference(Call(op.record, inputs, local.attrs))]

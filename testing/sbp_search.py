@@ -56,18 +56,18 @@ class _Search:
     def _kept(self, signature: SbpSignature, kinds: list[list[Sbp]]) -> list[list[Sbp]]:
         """The kinds of each result that reconstruct the whole on all devices, for all calls.
 
-        Empty where a result has no such kind. Pieces are computed by the attributes that `signature` makes
+        Empty where a result has no such kind. Shards are computed by the attributes that `signature` makes
         local.
         """
         for (op, expected), p in itertools.product(zip(self.calls, self.expected, strict=True), DEVICES):
             try:
-                pieces = _run(op, signature, p)
+                shards = _run(op, signature, p)
             except FAILURES:
                 return [[]]
-            if any(len(results) != len(expected) for results in pieces):
+            if any(len(results) != len(expected) for results in shards):
                 return [[]]
             kinds = [
-                [k for k in some if _reconstructs(w, [r[i] for r in pieces], k)]
+                [k for k in some if _reconstructs(w, [r[i] for r in shards], k)]
                 for i, (some, w) in enumerate(zip(kinds, expected, strict=True))
             ]
             if not all(kinds):
@@ -141,7 +141,7 @@ def _neighbours(base: Sbps, kinds: Sequence[Sequence[Sbp]], count: int) -> Itera
 
 
 def _changes(op: Call) -> bool:
-    """Whether attributes of a piece depend on its position."""
+    """Whether attributes of a shard depend on its position."""
     if op.record.local is None:
         return False
     call = described(op)
@@ -153,7 +153,7 @@ def _changes(op: Call) -> bool:
 
 
 def _is_allowed(op: Call, inputs: Sbps) -> bool:
-    """Whether the record accepts pieces of these shapes."""
+    """Whether the record accepts shards of these shapes."""
     call = described(op)
     nd = NdSignature(tuple((s,) for s in inputs), ((B,),) * len(call.results))
     try:
@@ -163,12 +163,12 @@ def _is_allowed(op: Call, inputs: Sbps) -> bool:
     return True
 
 
-def _reconstructs(expected: Array, pieces: Sequence[Array], sbp: Sbp) -> bool:
-    mesh = (len(pieces),)
-    if any(x.shape != local_shape(expected.shape, (sbp,), mesh, rank) for rank, x in enumerate(pieces)):
+def _reconstructs(expected: Array, shards: Sequence[Array], sbp: Sbp) -> bool:
+    mesh = (len(shards),)
+    if any(x.shape != local_shape(expected.shape, (sbp,), mesh, rank) for rank, x in enumerate(shards)):
         return False
     try:
-        got = assemble(pieces, (sbp,), mesh)
+        got = assemble(shards, (sbp,), mesh)
     except FAILURES:
         return False
     return np.allclose(_in_double(got), _in_double(expected), 1e-9, 1e-9, equal_nan=True)
@@ -179,13 +179,13 @@ def _run(op: Call, signature: SbpSignature, p: int) -> list[list[Array]]:
     nd = NdSignature(tuple((s,) for s in signature.inputs), tuple((s,) for s in signature.outputs))
     call = described(op)
     layouts = zip(flatten(op.inputs.values()), nd.inputs, strict=True)
-    pieces = [split_array(np.asarray(x), s, (p,), seed) for seed, (x, s) in enumerate(layouts)]
+    shards = [split_array(np.asarray(x), s, (p,), seed) for seed, (x, s) in enumerate(layouts)]
     sizes = [len(v) if isinstance(v, tuple) else int(v is not None) for v in op.inputs.values()]
-    return [_run_rank(op, localize(call, nd, (p,), rank), [c[rank] for c in pieces], sizes) for rank in range(p)]
+    return [_run_rank(op, localize(call, nd, (p,), rank), [c[rank] for c in shards], sizes) for rank in range(p)]
 
 
-def _run_rank(op: Call, local: Call, pieces: list[Array], sizes: list[int]) -> list[Array]:
-    inputs = distribute(op.record.signature.inputs, pieces, sizes)
+def _run_rank(op: Call, local: Call, shards: list[Array], sizes: list[int]) -> list[Array]:
+    inputs = distribute(op.record.signature.inputs, shards, sizes)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return [np.asarray(r) for r in run_reference(Call(op.record, inputs, local.attrs))]

@@ -83,32 +83,32 @@ def _layouts(function: ir.Operation, name: str, mesh: Mesh) -> list[NdSbp]:
 
 
 def split_array(array: Array, nd: NdSbp, mesh: Mesh, seed: int = 0) -> list[Array]:
-    """The pieces of all ranks. Partial sums are small numbers of both signs, and the remainder to the whole.
+    """The shards of all ranks. Partial sums are small numbers of both signs, and the remainder to the whole.
 
     Operands of one call are cut with different seeds: equal noise could cancel.
     """
-    pieces = [np.asarray(array)] * devices(mesh)
+    shards = [np.asarray(array)] * devices(mesh)
     rng = np.random.default_rng(seed)
     with np.errstate(over="ignore"):
         for axis in [k for k, s in enumerate(nd) if s.kind == "P"]:
-            pieces = _split_into_partials(pieces, mesh, axis, rng)
+            shards = _split_into_partials(shards, mesh, axis, rng)
     regions = [local_region(array.shape, nd, mesh, rank) for rank in range(devices(mesh))]
     indices: list[Any] = [(*_slices(r), ...) for r in regions]
-    return [p[i] for p, i in zip(pieces, indices, strict=True)]
+    return [p[i] for p, i in zip(shards, indices, strict=True)]
 
 
-def _split_into_partials(pieces: list[Array], mesh: Mesh, axis: int, rng: np.random.Generator) -> list[Array]:
-    """Pieces whose sums along one mesh axis are the given values; ranks of other mesh axes stay replicas."""
-    parts_of_pieces: dict[int, list[Array]] = {}
-    summed = list(pieces)
-    for rank in range(len(pieces)):
+def _split_into_partials(shards: list[Array], mesh: Mesh, axis: int, rng: np.random.Generator) -> list[Array]:
+    """Shards whose sums along one mesh axis are the given values; ranks of other mesh axes stay replicas."""
+    parts_of_shards: dict[int, list[Array]] = {}
+    summed = list(shards)
+    for rank in range(len(shards)):
         members = group(rank, mesh, [axis])
-        logical = pieces[members[0]]
-        if id(logical) not in parts_of_pieces:
+        logical = shards[members[0]]
+        if id(logical) not in parts_of_shards:
             parts = [noise(rng, logical) for _ in members[1:]]
             rest = np.subtract(logical, sum(parts, np.zeros_like(logical)), dtype=logical.dtype)
-            parts_of_pieces[id(logical)] = [*parts, rest]
-        summed[rank] = parts_of_pieces[id(logical)][members.index(rank)]
+            parts_of_shards[id(logical)] = [*parts, rest]
+        summed[rank] = parts_of_shards[id(logical)][members.index(rank)]
     return summed
 
 
@@ -125,33 +125,33 @@ def _slices(region: Sequence[tuple[int, int]]) -> tuple[slice, ...]:
     return tuple(slice(begin, begin + size) for begin, size in region)
 
 
-def assemble(pieces: Sequence[Array], nd: NdSbp, mesh: Mesh) -> Array:
-    """The whole tensor from the pieces of all ranks.
+def assemble(shards: Sequence[Array], nd: NdSbp, mesh: Mesh) -> Array:
+    """The whole tensor from the shards of all ranks.
 
     Raises:
-        SimulationError: ranks that should have the same piece have others.
+        SimulationError: ranks that should have the same shard have others.
     """
-    shape = _whole_shape(pieces, nd, mesh)
-    logical = np.zeros(shape, pieces[0].dtype)
+    shape = _whole_shape(shards, nd, mesh)
+    logical = np.zeros(shape, shards[0].dtype)
     sums = [k for k, s in enumerate(nd) if s.is_partial]
     whole_axes = [k for k, s in enumerate(nd) if s.kind == "B"]
-    for rank, piece in enumerate(pieces):
+    for rank, shard in enumerate(shards):
         first = group(rank, mesh, whole_axes)[0]
         if first != rank:
-            if pieces[first].tobytes() != piece.tobytes():
+            if shards[first].tobytes() != shard.tobytes():
                 raise SimulationError(f"ranks {first} and {rank} have other values of {format_nd_sbp(nd)}")
         elif group(rank, mesh, sums)[0] == rank:
-            parts = [pieces[m] for m in group(rank, mesh, sums)]
+            parts = [shards[m] for m in group(rank, mesh, sums)]
             total = parts[0] if len(parts) == 1 else reduce_partials(parts, "M" if M in nd else "P")
             logical[_slices(local_region(shape, nd, mesh, rank))] = total
     return logical
 
 
-def _whole_shape(pieces: Sequence[Array], nd: NdSbp, mesh: Mesh) -> tuple[int, ...]:
-    sizes = list(pieces[0].shape)
+def _whole_shape(shards: Sequence[Array], nd: NdSbp, mesh: Mesh) -> tuple[int, ...]:
+    sizes = list(shards[0].shape)
     for axis in {s.axis for s in nd if s.axis is not None}:
         along = [k for k, s in enumerate(nd) if s.axis == axis]
-        sizes[axis] = sum(pieces[r].shape[axis] for r in group(0, mesh, along))
+        sizes[axis] = sum(shards[r].shape[axis] for r in group(0, mesh, along))
     return tuple(sizes)
 
 
@@ -292,12 +292,12 @@ def _broadcast(parts: Sequence[Array], attrs: Sequence[Attrs]) -> list[Array]:
     return [parts[attrs[0]["root"]]] * len(parts)
 
 
-def _pieces(logical: Array, axis: int, sizes: Sequence[int]) -> list[Array]:
+def _shards(logical: Array, axis: int, sizes: Sequence[int]) -> list[Array]:
     return np.split(logical, list(itertools.accumulate(sizes))[:-1], axis)
 
 
 def _reduce_scatter(parts: Sequence[Array], attrs: Sequence[Attrs]) -> list[Array]:
-    return _pieces(sum_partials(parts), attrs[0]["axis"], attrs[0]["sizes"])
+    return _shards(sum_partials(parts), attrs[0]["axis"], attrs[0]["sizes"])
 
 
 def _all_gather(parts: Sequence[Array], attrs: Sequence[Attrs]) -> list[Array]:
@@ -305,13 +305,13 @@ def _all_gather(parts: Sequence[Array], attrs: Sequence[Attrs]) -> list[Array]:
 
 
 def _all_to_all(parts: Sequence[Array], attrs: Sequence[Attrs]) -> list[Array]:
-    return _pieces(np.concatenate(parts, attrs[0]["in_axis"]), attrs[0]["out_axis"], attrs[0]["out_sizes"])
+    return _shards(np.concatenate(parts, attrs[0]["in_axis"]), attrs[0]["out_axis"], attrs[0]["out_sizes"])
 
 
 def _send_recv(parts: Sequence[Array], attrs: Sequence[Attrs]) -> list[Array]:
     shape, mesh, source, target = (attrs[0][k] for k in ("shape", "mesh", "src_nd_sbp", "dst_nd_sbp"))
     logical = assemble(parts, source, mesh)
-    assert logical.shape == shape, f"pieces of {logical.shape}, expected {shape}"
+    assert logical.shape == shape, f"shards of {logical.shape}, expected {shape}"
     return [logical[_slices(local_region(shape, target, mesh, m))] for m in range(len(parts))]
 
 

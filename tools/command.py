@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from oneflow.dialect.deprecated import DeprecatedName
-from oneflow.dialect.reader import place_of
+from oneflow.dialect.reader import file_line_column
 from oneflow.passes.base import PassError, PipelineError
 from oneflow.passes.pipeline import unforeseen
 
@@ -89,7 +89,7 @@ def run_command(name: str, work: Callable[[], int], report: Callable[[str], None
 def _message(error: Exception) -> str:
     """The message of an error, with its source location if a pass reports one separately."""
     if isinstance(error, PassError) and error.location is not None:
-        return f"{place_of(error.location)}: error: {error}"
+        return f"{file_line_column(error.location)}: error: {error}"
     return str(error)
 
 

@@ -35,9 +35,9 @@ class Source:
         return "\n".join([own, *map(self.render, diagnostic.notes)])
 
 
-def split_location(place: str) -> tuple[str, int, int]:
+def split_location(location: str) -> tuple[str, int, int]:
     """Splits `file:line:col`; line and column are 0 if the location is unknown."""
-    match = re.fullmatch(r"(.*):(\d+):(\d+)", place)
+    match = re.fullmatch(r"(.*):(\d+):(\d+)", location)
     return (match[1], int(match[2]), int(match[3])) if match else ("", 0, 0)
 
 

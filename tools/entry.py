@@ -15,7 +15,7 @@ import numpy as np
 from oneflow.dialect import dtypes
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.dtypes import DType
-from oneflow.dialect.reader import place_of
+from oneflow.dialect.reader import file_line_column
 from oneflow.dialect.record import suggestion
 from oneflow.dialect.tensor_desc import TensorDesc, expected_type, from_mlir
 from oneflow.tools.command import CommandError
@@ -101,14 +101,14 @@ def _text(attribute: ir.Attribute) -> str:
 def _written(op: ir.Operation, text: str) -> list[str]:
     """The names of the arguments in the text. MLIR keeps their locations, not their names; numbers are no names."""
     arguments, lines = op.regions[0].blocks[0].arguments, text.splitlines()
-    words = [_word_at(lines, place_of(a.location)) for a in arguments]
+    words = [_word_at(lines, file_line_column(a.location)) for a in arguments]
     names = [name if name and not name.isdigit() else f"arg{number}" for number, name in enumerate(words)]
     return names if len(set(names)) == len(names) else [f"arg{number}" for number in range(len(names))]
 
 
-def _word_at(lines: Sequence[str], place: str) -> str | None:
+def _word_at(lines: Sequence[str], location: str) -> str | None:
     """The name after the `%` at `file:line:col`."""
-    *_, line, column = f"0:0:{place}".split(":")
+    *_, line, column = f"0:0:{location}".split(":")
     if not (line.isdigit() and column.isdigit() and 0 < int(line) <= len(lines)):
         return None
     match = _ARGUMENT.match(lines[int(line) - 1], int(column) - 1)

@@ -166,15 +166,15 @@ def _numpy_base(x: Any) -> Any:
     return np.where(np.isneginf(x), 0.0, x)
 
 
-def _part(op: Call, shard: Shard) -> dict[str, Any]:
+def _shard_region(op: Call, shard: Shard) -> dict[str, Any]:
     """The region of one device's weights among all weights, which determines the dropout mask."""
     if not op.rate:
         return {}
     first, key = 0, [n for n, x in op.inputs.items() if x is not None].index("key")
-    rows, piece = ((*(x[first].shape or ())[:3], (x[key].shape or ())[2]) for x in (op.operands, shard.inputs))
+    rows, local = ((*(x[first].shape or ())[:3], (x[key].shape or ())[2]) for x in (op.operands, shard.inputs))
     begins = (*[shard.begins[first]] * 3, shard.begins[key])
     moved = [
-        b + begin * (n != d) for b, begin, n, d in zip(op.logical_begin or [0] * 4, begins, piece, rows, strict=True)
+        b + begin * (n != d) for b, begin, n, d in zip(op.logical_begin or [0] * 4, begins, local, rows, strict=True)
     ]
     return {"logical_shape": op.logical_shape or rows, "logical_begin": moved}
 
@@ -209,7 +209,7 @@ class Attention:
     1 - rate, as `random_mask_like` draws for a tensor (batch, heads, length, size).
     """
 
-    local = _part
+    local = _shard_region
     traits = RANDOM
 
     def types(op: Call) -> tuple[TensorDesc, TensorDesc]:
@@ -288,7 +288,7 @@ def _lengths(op: Call) -> list[SbpSignature]:
 class AttentionGrad:
     """The gradients of `attention` by query, key and value; `delta` is sum(dy * out) of each row."""
 
-    local = _part
+    local = _shard_region
     traits = RANDOM
 
     def types(op: Call) -> tuple[TensorDesc, TensorDesc, TensorDesc]:

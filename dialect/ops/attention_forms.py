@@ -394,7 +394,7 @@ def _by_batch_and_heads(op: Call, batch: Sequence[Sbp], heads: Sequence[Sbp]) ->
 
 def _flash_layouts(op: Call) -> list[SbpSignature]:
     """The layouts of `attention`; with dropout the operator's own layouts are used, which determine the random
-    numbers of a piece.
+    numbers of a shard.
     """
     if op.p_dropout:
         return []

@@ -227,7 +227,7 @@ def _gathered(op: Call) -> int:
 
 
 def _scattered(op: Call) -> int:
-    """Checks the shape of a rank's piece, and that a sum is taken."""
+    """Checks the shape of a rank's shard, and that a sum is taken."""
     _, sizes = _mesh(op, "parallel_conf")
     if op.op_type != "sum":
         raise op.error(f"expected op_type to be 'sum', got {op.op_type!r}")

@@ -1,6 +1,6 @@
 """Losses of scores by class, the classes last, and of labels; with their gradients.
 
-Classes may be split: a piece has its begin as an attribute, and its losses are partial sums. Operators that need all
+Classes may be split: a shard has its begin as an attribute, and its losses are partial sums. Operators that need all
 classes of a row are then decomposed (`sharded_decomposition`).
 """
 
@@ -17,13 +17,13 @@ from oneflow.dialect import scalar as s
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.compute import Stage
 from oneflow.dialect.ops.indexing import (
+    AXIS_SHARD,
     INDEX,
-    PIECE,
-    expect_piece,
-    in_piece,
+    axis_shard,
+    expect_shard,
+    in_shard,
     numpy_rows,
     numpy_with_zeros,
-    piece_of,
     position,
 )
 from oneflow.dialect.ops.row_normalization import expect_type, sum_of_terms
@@ -55,8 +55,8 @@ def _row_factors(*ranks: int, classes: str = "_") -> list[str]:
 
 
 def _expect_depth(op: Call, size: Any) -> Any:
-    """Checks the attributes `depth` and `PIECE` for so many classes; returns the number of classes in the piece."""
-    expect_piece(op, size)
+    """Checks `depth` and `AXIS_SHARD` for so many classes; returns the number of classes in the shard."""
+    expect_shard(op, size)
     if op.logical_size:
         expect_dim(op, "depth", op.depth or None, op.logical_size)
         return size
@@ -137,7 +137,7 @@ class SparseSoftmaxCrossEntropyMs:
         return narrow(ops, ops.exp(logs), op.prediction.dtype), narrow(ops, loss, op.prediction.dtype)
 
 
-@operator(f"sparse_softmax_cross_entropy_grad(label, dy, prob, depth: int64 = 0, {PIECE}) -> prediction_diff")
+@operator(f"sparse_softmax_cross_entropy_grad(label, dy, prob, depth: int64 = 0, {AXIS_SHARD}) -> prediction_diff")
 class SparseSoftmaxCrossEntropyGrad:
     """(prob - 1 at class `label`) * dy: the gradient of `sparse_softmax_cross_entropy`."""
 
@@ -150,7 +150,7 @@ class SparseSoftmaxCrossEntropyGrad:
         return Factors(f"{row}, {row}, {rows} -> {rows}").linear_in(op, "dy")
 
     def local(op: Call, shard: Shard) -> dict[str, Any]:
-        return piece_of(op, shard, 2, -1)
+        return axis_shard(op, shard, 2, -1)
 
     def grad(ops: Builder, op: Call, ddx: Value) -> dict[str, Any]:
         def dy() -> Value:
@@ -173,7 +173,7 @@ class SparseSoftmaxCrossEntropyGrad:
         return ((prob.astype(np.float64) - hit) * dy[..., None]).astype(prob.dtype)
 
 
-@operator(f"sparse_softmax_cross_entropy_ms_grad(label, dy, prob, depth: int64 = 0, {PIECE}) -> prediction_diff")
+@operator(f"sparse_softmax_cross_entropy_ms_grad(label, dy, prob, depth: int64 = 0, {AXIS_SHARD}) -> prediction_diff")
 class SparseSoftmaxCrossEntropyMsGrad:
     """The gradient of `sparse_softmax_cross_entropy_ms`, as of `sparse_softmax_cross_entropy`."""
 
@@ -213,12 +213,12 @@ def _weighted(loss: Any, weight: Any) -> Any:
 
 
 def _expect_weight(op: Call) -> None:
-    expect_piece(op, op.input.shape[-1])
+    expect_shard(op, op.input.shape[-1])
     classes = (op.logical_size,) if op.logical_size else op.input.shape[-1:]
     expect_type(op, "weight", TensorDesc(classes, op.input.dtype))
 
 
-@operator(f"nll(input, target, weight?, ignore_index: int64 = 0, {PIECE}) -> output, out_weight")
+@operator(f"nll(input, target, weight?, ignore_index: int64 = 0, {AXIS_SHARD}) -> output, out_weight")
 class Nll:
     """-input at class `target` times the weight of the class, and that weight; 0 where target is `ignore_index`.
 
@@ -236,7 +236,7 @@ class Nll:
         return split.linear_in(op, "input").linear_in(op, "weight", results=(0, 1))
 
     def local(op: Call, shard: Shard) -> dict[str, Any]:
-        return piece_of(op, shard, 0, -1)
+        return axis_shard(op, shard, 0, -1)
 
     def grad(ops: Builder, op: Call, dout: Value | None, dweight: Value | None) -> dict[str, Any]:
         options = op.attrs
@@ -272,20 +272,20 @@ class Nll:
                 element: Expr = -_weighted(x[(*i, at)], _weight_of(op, label))
                 return element
 
-            return s.where(counts, in_piece(op, "target", label, x.shape[-1], read, x.dtype.accumulator), 0)
+            return s.where(counts, in_shard(op, "target", label, x.shape[-1], read, x.dtype.accumulator), 0)
 
         return c.element_wise(rows, output, x.dtype), c.element_wise(rows, weight, x.dtype)
 
-    def reference(x: Any, target: Any, weight: Any, *, ignore_index: Any, **piece: Any) -> Any:
+    def reference(x: Any, target: Any, weight: Any, *, ignore_index: Any, **shard: Any) -> Any:
         counts = target != ignore_index
         label = np.where(counts, target, 0).astype(np.int64)
         weights = np.where(counts, 1.0 if weight is None else weight.astype(np.float64)[label], 0.0)
-        rows = numpy_rows("nll: target", label, x.shape[-1], **piece)[..., None]
+        rows = numpy_rows("nll: target", label, x.shape[-1], **shard)[..., None]
         picked = np.take_along_axis(numpy_with_zeros(x.astype(np.float64), x.ndim - 1), rows, axis=-1)[..., 0]
         return np.where(counts, -picked * weights, 0).astype(x.dtype), weights.astype(x.dtype)
 
 
-@operator(f"nll_grad(out_grad, input, target, weight?, ignore_index: int64 = 0, {PIECE}) -> in_grad")
+@operator(f"nll_grad(out_grad, input, target, weight?, ignore_index: int64 = 0, {AXIS_SHARD}) -> in_grad")
 class NllGrad:
     """-out_grad times the weight of the class at class `target`, else 0: the gradient of `nll`."""
 
@@ -303,7 +303,7 @@ class NllGrad:
         return factors.linear_in(op, "out_grad").linear_in(op, "weight")
 
     def local(op: Call, shard: Shard) -> dict[str, Any]:
-        return piece_of(op, shard, 1, -1)
+        return axis_shard(op, shard, 1, -1)
 
     def grad(ops: Builder, op: Call, ddx: Value) -> dict[str, Any]:
         def again(out_grad: Value, weight: Value | None) -> Value:

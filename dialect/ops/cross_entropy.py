@@ -258,7 +258,7 @@ elementwise(
 )  # fmt: skip
 
 #: Why the operator's signatures have no splits.
-OF_ALL = "the mean over a piece is not the mean over the whole; the decomposition uses sums"
+OF_ALL = "the mean over a shard is not the mean over the whole; the decomposition uses sums"
 
 
 def _over_count(ops: Builder, value: Value, x: Value) -> Value:

@@ -14,11 +14,11 @@ from oneflow.dialect import dtypes
 from oneflow.dialect.coco import Image, grouped, images_of, in_order
 from oneflow.dialect.external import ExternalKernel, as_array, python_kernel
 from oneflow.dialect.numpy_kernel import DataError
-from oneflow.dialect.ops.file_batches import expect_piece, local_piece, rows_of, split_batch
+from oneflow.dialect.ops.file_batches import expect_shard, local_shard, rows_of, split_batch
 from oneflow.dialect.ops.source import NO_OPERAND
 from oneflow.dialect.raw_files import Instances, numbered_batches
 from oneflow.dialect.reader_kernel import (
-    PIECE,
+    AXIS_SHARD,
     Batch,
     ReaderKernel,
     first_batch,
@@ -36,7 +36,7 @@ LIMITS = ("image_bytes", "max_objects", "max_points")
 
 
 def _coco_types(op: Call) -> tuple[TensorDesc, ...]:
-    expect_piece(op)
+    expect_shard(op)
     if op.image_bytes < 1 or min(op.max_objects, op.max_points) < 0:
         raise op.error(
             "expected image_bytes of at least 1, max_objects and max_points of at least 0, got"
@@ -84,7 +84,7 @@ define(
     "cocoreader(session_id: int64 = 0, annotation_file: string, image_dir: string, batch_size: int64 = 0,"
     " shuffle_after_epoch: bool = True, random_seed: int64 = -1, group_by_ratio: bool = True,"
     " remove_images_without_annotations: bool = True, stride_partition: bool = False, image_bytes: int64,"
-    f" max_objects: int64, max_points: int64, {PIECE})"
+    f" max_objects: int64, max_points: int64, {AXIS_SHARD})"
     " -> image, image_id, image_size, gt_bbox, gt_label, gt_segm, gt_segm_index",
     doc="The files of the next images of COCO, with zeros behind each, their numbers, heights and widths, and the\n"
     "boxes (left, top, right, bottom), labels from 1, points of polygons and numbers of the points of their\n"
@@ -93,7 +93,7 @@ define(
     "the same whole multiple of the width. Images come by their numbers, or in random orders that `random_seed`\n"
     "sets. `image_bytes`, `max_objects` and `max_points` are the most that an image has. The session and the\n"
     "partition change nothing.",
-    types=_coco_types, sbp=split_batch, local=local_piece, grad=NO_OPERAND, pure=False, oneflow_name="COCOReader",
+    types=_coco_types, sbp=split_batch, local=local_shard, grad=NO_OPERAND, pure=False, oneflow_name="COCOReader",
     reference=first_batch(_read_coco), kernel=reader_kernel(_read_coco),
 )  # fmt: skip
 
@@ -105,7 +105,7 @@ def _block(op: Call) -> int:
 
 
 def _raw_types(op: Call) -> TensorDesc:
-    expect_piece(op)
+    expect_shard(op)
     expect_dtype(op, "data_type", TensorDesc((), op.data_type), dtypes.NUMERIC)
     size = op.logical_size or op.batch_size
     if not op.files or math.prod(op.shape) < 1 or min(op.shape, default=1) < 1:
@@ -127,11 +127,11 @@ def _read_raw(**attrs: Any) -> Iterator[Batch]:
 
 define(
     "raw_reader(files: list_string, data_type: data_type, shape: shape, batch_size: int64, shuffle_block_size: int64,"
-    f" random_shuffle: bool = True, seed: int64 = 0, {PIECE}) -> out",
+    f" random_shuffle: bool = True, seed: int64 = 0, {AXIS_SHARD}) -> out",
     doc="The next tensors of the shape `shape` in files, where they lie one after the other as in memory.\n\n"
     "The last batch of a round is filled up from the begin. `random_shuffle` makes batches of blocks of\n"
     "`shuffle_block_size` tensors, 0 for the whole batch, in random orders that `seed` sets.",
-    types=_raw_types, sbp=split_batch, local=local_piece, grad=NO_OPERAND, pure=False,
+    types=_raw_types, sbp=split_batch, local=local_shard, grad=NO_OPERAND, pure=False,
     reference=first_batch(_read_raw), kernel=reader_kernel(_read_raw),
 )  # fmt: skip
 
@@ -176,7 +176,7 @@ class _TokenKernel(ReaderKernel):
     "megatron_gpt_mmap_data_loader(iteration?, data_file_prefix: string, seq_length: int64 = 0,"
     " label_length: int64 = 1, num_samples: int64 = 0, batch_size: int64 = 0, dtype: data_type,"
     " split_sizes: list_int64, split_index: int64 = 0, shuffle: bool = False, random_seed: int64 = 0,"
-    f" {PIECE}) -> out, iteration_out?"
+    f" {AXIS_SHARD}) -> out, iteration_out?"
 )
 class MegatronGptMmapDataLoader:
     """The next samples of `seq_length` tokens and a label behind them, in documents in Megatron's files.
@@ -188,10 +188,10 @@ class MegatronGptMmapDataLoader:
 
     grad = no_grad("the tokens come from files")
     pure = False
-    local = local_piece
+    local = local_shard
 
     def types(op: Call) -> tuple[TensorDesc, ...]:
-        expect_piece(op)
+        expect_shard(op)
         expect_dtype(op, "dtype", TensorDesc((), op.dtype), (dtypes.int32, dtypes.int64))
         if op.iteration is not None and (
             op.iteration.dtype != dtypes.int64 or op.iteration.element_count not in (1, None)

@@ -13,15 +13,15 @@ from oneflow.dialect import scalar as s
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.compute import Stage
 from oneflow.dialect.ops.indexing import (
-    PIECE,
+    AXIS_SHARD,
+    axis_shard,
     expect_index,
-    expect_piece,
-    in_piece,
+    expect_shard,
+    in_shard,
     names,
     numpy_rows,
     numpy_with_zeros,
-    piece_of,
-    piece_position,
+    shard_position,
 )
 from oneflow.dialect.ops.scattering import add_at, expect_type, zeros
 from oneflow.dialect.record import Call, operator
@@ -29,13 +29,13 @@ from oneflow.dialect.sbp import Factors, Shard
 from oneflow.dialect.shapes import expect_dtype, expect_rank, letters
 from oneflow.dialect.tensor_desc import TensorDesc
 
-OPTIONS = f"padding_idx: int64 = -1, scale_grad_by_freq: bool = False, {PIECE}"
+OPTIONS = f"padding_idx: int64 = -1, scale_grad_by_freq: bool = False, {AXIS_SHARD}"
 
 
 def _expect_table(op: Call) -> None:
     expect_index(op, "indices")
     expect_rank(op, "weight", op.weight, 2)
-    expect_piece(op, op.weight.shape[0])
+    expect_shard(op, op.weight.shape[0])
     rows = op.logical_size or op.weight.shape[0]
     if op.padding_idx < -1 or (rows is not None and op.padding_idx >= rows):
         raise op.error(f"expected padding_idx of -1 (none) or a row of weight {op.weight}, got {op.padding_idx}")
@@ -54,7 +54,7 @@ class Embedding:
         return Factors(f"v d, {names(e)} -> {names(e, ['d'])}").linear_in(op, "weight")
 
     def local(op: Call, shard: Shard) -> dict[str, Any]:
-        return piece_of(op, shard, 0, 0)
+        return axis_shard(op, shard, 0, 0)
 
     def grad(ops: Builder, op: Call, dout: Value) -> dict[str, Any]:
         return {"weight": lambda: ops.embedding_grad(dout, op.weight, op.indices, **op.attrs)}
@@ -65,7 +65,7 @@ class Embedding:
                 return op.weight[row, at[-1]]
 
             wide = op.weight.dtype.accumulator
-            return in_piece(op, "indices", op.indices[at[:-1]], op.weight.shape[0], read, wide)
+            return in_shard(op, "indices", op.indices[at[:-1]], op.weight.shape[0], read, wide)
 
         return c.element_wise((*op.indices.shape, op.weight.shape[1]), body, op.weight.dtype)
 
@@ -95,7 +95,7 @@ class EmbeddingGrad:
         return Factors(f"{names(e, ['d'])}, v d, {names(e)} -> v d").linear_in(op, "dy")
 
     def local(op: Call, shard: Shard) -> dict[str, Any]:
-        return piece_of(op, shard, 1, 0)
+        return axis_shard(op, shard, 1, 0)
 
     def grad(ops: Builder, op: Call, ddx: Value) -> dict[str, Any]:
         if op.scale_grad_by_freq:
@@ -110,8 +110,8 @@ class EmbeddingGrad:
                 padding = ops.zero_like(ops.narrow(ddx, dim=0, start=row, length=1))
                 start, stop = [row, 0], [row + 1, 2**63 - 1]
                 rows = ops.slice_update(ddx, padding, start=start, stop=stop, step=[1, 1])
-            piece = {"logical_size": op.logical_size, "logical_begin": op.logical_begin}
-            result: Value = ops.embedding(rows, op.indices, **piece)
+            shard = {"logical_size": op.logical_size, "logical_begin": op.logical_begin}
+            result: Value = ops.embedding(rows, op.indices, **shard)
             return result
 
         return {"dy": ddy}
@@ -120,10 +120,10 @@ class EmbeddingGrad:
         wide = op.dy.dtype.accumulator
 
         def at_row(at: Any, use: Callable[[Any], Any]) -> Any:
-            return in_piece(op, "indices", op.indices[at], op.weight.shape[0], use, wide)
+            return in_shard(op, "indices", op.indices[at], op.weight.shape[0], use, wide)
 
         def row(*at: Any) -> Any:
-            return piece_position(op, "indices", op.indices[at], op.weight.shape[0])
+            return shard_position(op, "indices", op.indices[at], op.weight.shape[0])
 
         ones = c.element_wise(op.indices.shape, lambda *at: at_row(at, lambda _: s.const(1, wide)))
         counts = add_at(zeros(op.weight.shape[:1], wide), ones, lambda *at: [row(*at)])
@@ -141,9 +141,9 @@ class EmbeddingGrad:
         return c.convert(summed, op.dy.dtype)
 
     def reference(
-        dy: Any, weight: Any, indices: Any, *, padding_idx: Any, scale_grad_by_freq: Any, **piece: Any
+        dy: Any, weight: Any, indices: Any, *, padding_idx: Any, scale_grad_by_freq: Any, **shard: Any
     ) -> Any:
-        rows = numpy_rows("embedding_grad: indices", indices, len(weight), **piece)
+        rows = numpy_rows("embedding_grad: indices", indices, len(weight), **shard)
         wide = np.float32 if dy.dtype.itemsize == 2 else dy.dtype
         dx = np.zeros((len(weight) + 1, *weight.shape[1:]), wide)
         np.add.at(dx, rows, np.where((indices == padding_idx)[..., None], 0, dy.astype(wide)))

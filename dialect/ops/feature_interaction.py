@@ -140,7 +140,7 @@ def _layouts_of(op: Call, split: dict[str, Sbp], results: Sbp) -> SbpSignature:
 
 
 def _dot_layouts(op: Call) -> list[SbpSignature]:
-    """The batch can be split; split vectors have partial sums as results, or with pooling pieces of the result."""
+    """The batch can be split; split vectors have partial sums as results, or with pooling shards of the result."""
     rows = _layouts_of(op, {"features": S(0), "output_concat": S(0), "sparse_indices": S(0)}, S(0))
     columns = {"features": S(2), "output_concat": P, "sparse_feature": S(1)}
     return [rows, _layouts_of(op, columns, S(1) if op.pooling == "sum" else P)]

@@ -280,6 +280,6 @@ composite(
     "last axis being the parts unless `return_complex`; without the first axis for one signal.\n\n"
     "The attributes that say how a signal is cut into frames change nothing.",
     write=_write_stft, reference=_numpy_stft, check=_check_stft, parts=composed,
-    sbp=_stft_factors, unoffered="splits of signals: a piece of one signal has no axis in the result",
+    sbp=_stft_factors, unoffered="splits of signals: a shard of one signal has no axis in the result",
     traits=EXTERNAL,
 )  # fmt: skip

@@ -11,7 +11,7 @@ from oneflow.dialect.record import Call
 from oneflow.dialect.sbp import S, SbpSignature, Shard
 
 
-def expect_piece(op: Call) -> None:
+def expect_shard(op: Call) -> None:
     """Checks the size of the batch, and where the part of a device lies in it."""
     size = op.logical_size or op.batch_size
     if op.batch_size < 1 or not 0 <= op.logical_begin <= size - op.batch_size:
@@ -21,7 +21,7 @@ def expect_piece(op: Call) -> None:
         )
 
 
-def local_piece(op: Call, shard: Shard) -> dict[str, Any]:
+def local_shard(op: Call, shard: Shard) -> dict[str, Any]:
     """The attributes by which a device reads its part of a batch."""
     size = (shard.outputs[0].shape or (0,))[0] or 0
     return {

@@ -140,9 +140,9 @@ def _triangle_sbp(op: Call) -> Factors:
 
 
 def _triangle_local(op: Call, shard: Shard) -> dict[str, Any]:
-    """The diagonal of a piece, which begins some rows down, or some columns to the right."""
-    (begin,), piece = shard.begins, shard.inputs[0].shape
-    rows, columns = (begin * (n != d) for n, d in zip((piece or ())[-2:], op.in_.shape[-2:], strict=True))
+    """The diagonal of a shard, which begins some rows down, or some columns to the right."""
+    (begin,), local = shard.begins, shard.inputs[0].shape
+    rows, columns = (begin * (n != d) for n, d in zip((local or ())[-2:], op.in_.shape[-2:], strict=True))
     return {"diagonal": op.diagonal + rows - columns}
 
 

@@ -158,7 +158,7 @@ def crop_of(attrs: dict[str, Any], offset: Any) -> RandomCrop:
 
 
 def local_begin(op: Call, shard: Shard) -> dict[str, Any]:
-    """The number of the first image of one device's piece."""
+    """The number of the first image of one device's shard."""
     own, whole = (shape or (None,) for shape in (shard.inputs[0].shape, op.operands[0].shape))
     return {"logical_begin": op.logical_begin + (shard.begins[0] if own[0] != whole[0] else 0)}
 

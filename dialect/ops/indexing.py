@@ -53,34 +53,34 @@ def numpy_positions(name: str, indices: Any, size: int) -> Any:
     return indices
 
 
-#: The size of the whole axis and the begin of this device's piece of it; 0: the axis is not split.
-PIECE = "logical_size: int64 = 0, logical_begin: int64 = 0"
+#: The size of the whole axis and the begin of this device's shard of it; 0: the axis is not split.
+AXIS_SHARD = "logical_size: int64 = 0, logical_begin: int64 = 0"
 
 
-def piece_of(op: Call, shard: Shard, operand: int, axis: int) -> dict[str, Any]:
-    """The attributes `PIECE` of the call on one device's pieces, if `axis` of that operand is split."""
-    size, piece = op.operands[operand].shape[axis], (shard.inputs[operand].shape or ())[axis]
-    if piece == size:
+def axis_shard(op: Call, shard: Shard, operand: int, axis: int) -> dict[str, Any]:
+    """The attributes `AXIS_SHARD` of the call on one device's shards, if `axis` of that operand is split."""
+    size, local_size = op.operands[operand].shape[axis], (shard.inputs[operand].shape or ())[axis]
+    if local_size == size:
         return {}
     return {"logical_size": op.logical_size or size, "logical_begin": op.logical_begin + shard.begins[operand]}
 
 
-def expect_piece(op: Call, size: Any) -> None:
-    """Checks the attributes `PIECE` for an axis of `size`.
+def expect_shard(op: Call, size: Any) -> None:
+    """Checks the attributes `AXIS_SHARD` for an axis of `size`.
 
     Raises:
-        OperatorError: the piece is not within the whole axis.
+        OperatorError: the shard is not within the whole axis.
     """
     begin, end = op.logical_begin, op.logical_begin + (size or 0)
     if (op.logical_size or begin) and not 0 <= begin <= end <= op.logical_size:
         raise op.error(
-            f"expected a piece of an axis of logical_size {op.logical_size},"
+            f"expected a shard of an axis of logical_size {op.logical_size},"
             f" got {size} elements from logical_begin {begin} on"
         )
 
 
-def piece_position(op: Call, name: str, value: Any, size: Size) -> Any:
-    """As `position` for the piece of `size` that one device has; 0 where the position is not in the piece."""
+def shard_position(op: Call, name: str, value: Any, size: Size) -> Any:
+    """As `position` for the shard of `size` that one device has; 0 where the position is not in the shard."""
     if not op.logical_size:
         return position(op, name, value, size)
     at = position(op, name, value, op.logical_size) - op.logical_begin
@@ -88,8 +88,8 @@ def piece_position(op: Call, name: str, value: Any, size: Size) -> Any:
     return within if isinstance(size, int) else position(op, name, within, size)
 
 
-def in_piece(op: Call, name: str, value: Any, size: Size, use: Callable[[Any], Any], dtype: DType) -> Any:
-    """`use(position)` of type `dtype` for a position in an axis of `size`; 0 where the position is not in this piece.
+def in_shard(op: Call, name: str, value: Any, size: Size, use: Callable[[Any], Any], dtype: DType) -> Any:
+    """`use(position)` of type `dtype` for a position in an axis of `size`; 0 where the position is not in this shard.
 
     The position is read from operand `name` and checked at run time to be within the whole axis.
     """
@@ -98,11 +98,11 @@ def in_piece(op: Call, name: str, value: Any, size: Size, use: Callable[[Any], A
     at = s.cast(value, dtypes.index) - op.logical_begin
     inside = (at >= 0) & (at < size)
     zero = s.const(0, dtype)
-    return zero if size == 0 else s.where(inside, use(piece_position(op, name, value, size)), zero)
+    return zero if size == 0 else s.where(inside, use(shard_position(op, name, value, size)), zero)
 
 
 def numpy_rows(name: str, indices: Any, size: int, logical_size: int = 0, logical_begin: int = 0) -> Any:
-    """Positions in an axis of `size`, for references; `size` itself where positions are not in this piece.
+    """Positions in an axis of `size`, for references; `size` itself where positions are not in this shard.
 
     Raises:
         IndexError: one is outside of the whole axis.
@@ -112,7 +112,7 @@ def numpy_rows(name: str, indices: Any, size: int, logical_size: int = 0, logica
 
 
 def numpy_with_zeros(x: Any, axis: int) -> Any:
-    """`x` with zeros at one more position along `axis`, where `numpy_rows` points outside of the piece."""
+    """`x` with zeros at one more position along `axis`, where `numpy_rows` points outside of the shard."""
     return np.concatenate([x, np.zeros_like(x, shape=(*x.shape[:axis], 1, *x.shape[axis + 1 :]))], axis)
 
 
@@ -126,7 +126,7 @@ def names(*parts: list[str]) -> str:
     return " ".join(n for part in parts for n in part)
 
 
-@operator(f"gather(in, indices, axis: int64 = 0, {PIECE}) -> out")
+@operator(f"gather(in, indices, axis: int64 = 0, {AXIS_SHARD}) -> out")
 class Gather:
     """Slices of `in` along `axis` at `indices`, whose shape replaces the axis."""
 
@@ -135,7 +135,7 @@ class Gather:
     def types(op: Call) -> TensorDesc:
         expect_index(op, "indices")
         axis = op.normalize_axis(op.axis, op.in_.rank)
-        expect_piece(op, op.in_.shape[axis])
+        expect_shard(op, op.in_.shape[axis])
         return TensorDesc((*op.in_.shape[:axis], *op.indices.shape, *op.in_.shape[axis + 1 :]), op.in_.dtype)
 
     def sbp(op: Call) -> Factors:
@@ -144,7 +144,7 @@ class Gather:
         return Factors(f"{names(d)}, {names(e)} -> {names(d[:axis], e, d[axis + 1 :])}").linear_in(op, "in")
 
     def local(op: Call, shard: Shard) -> dict[str, Any]:
-        return piece_of(op, shard, 0, op.axis)
+        return axis_shard(op, shard, 0, op.axis)
 
     def grad(ops: Builder, op: Call, dout: Value) -> dict[str, Any]:
         return {"in": lambda: ops.unsorted_segment_sum_like(dout, op.indices, op.in_, **op.attrs)}
@@ -158,13 +158,13 @@ class Gather:
                 return op.in_[(*at[:axis], row, *at[end:])]
 
             wide = op.in_.dtype.accumulator
-            return in_piece(op, "indices", op.indices[at[axis:end]], op.in_.shape[axis], read, wide)
+            return in_shard(op, "indices", op.indices[at[axis:end]], op.in_.shape[axis], read, wide)
 
         shape = (*op.in_.shape[:axis], *op.indices.shape, *op.in_.shape[axis + 1 :])
         return c.element_wise(shape, body, op.in_.dtype)
 
-    def reference(x: Any, indices: Any, *, axis: Any, **piece: Any) -> Any:
-        rows = numpy_rows("gather: indices", indices, x.shape[axis], **piece)
+    def reference(x: Any, indices: Any, *, axis: Any, **shard: Any) -> Any:
+        rows = numpy_rows("gather: indices", indices, x.shape[axis], **shard)
         return np.take(numpy_with_zeros(x, axis % x.ndim), rows, axis)
 
 
@@ -232,7 +232,7 @@ def aligned(op: Call, shapes: list[Shape], dim: int) -> list[str]:
     return ["_" if i == dim or len(set(n)) > 1 or n[0] in (None, 1) else f"d{i}" for i, n in enumerate(sizes)]
 
 
-@operator(f"dim_gather(input, index, dim: int32 = 0, {PIECE}) -> output")
+@operator(f"dim_gather(input, index, dim: int32 = 0, {AXIS_SHARD}) -> output")
 class DimGather:
     """The element of `input` at the position itself, but at `index` along `dim`."""
 
@@ -242,7 +242,7 @@ class DimGather:
         expect_index(op, "index")
         dim = op.normalize_axis(op.dim, op.input.rank, "dim")
         expect_within(op, "index", "input", dim)
-        expect_piece(op, op.input.shape[dim])
+        expect_shard(op, op.input.shape[dim])
         return TensorDesc(op.index.shape, op.input.dtype)
 
     def sbp(op: Call) -> list[SbpSignature]:
@@ -253,7 +253,7 @@ class DimGather:
         return factors(op, f"{names(d)}, {names(e)} -> {names(e)}", *added)
 
     def local(op: Call, shard: Shard) -> dict[str, Any]:
-        return piece_of(op, shard, 0, op.dim)
+        return axis_shard(op, shard, 0, op.dim)
 
     def grad(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
         return {"input": lambda: ops.dim_scatter_add_like(op.input, op.index, dy, **op.attrs)}
@@ -265,12 +265,12 @@ class DimGather:
             def read(row: Any) -> Any:
                 return op.input[(*at[:dim], row, *at[dim + 1 :])]
 
-            return in_piece(op, "index", op.index[at], op.input.shape[dim], read, op.input.dtype.accumulator)
+            return in_shard(op, "index", op.index[at], op.input.shape[dim], read, op.input.dtype.accumulator)
 
         return c.element_wise(op.index.shape, body, op.input.dtype)
 
-    def reference(x: Any, index: Any, *, dim: Any, **piece: Any) -> Any:
-        rows = numpy_rows("dim_gather: index", index, x.shape[dim], **piece)
+    def reference(x: Any, index: Any, *, dim: Any, **shard: Any) -> Any:
+        rows = numpy_rows("dim_gather: index", index, x.shape[dim], **shard)
         part = tuple(slice(None) if i == dim % x.ndim else slice(n) for i, n in enumerate(index.shape))
         return np.take_along_axis(numpy_with_zeros(x[part], dim % x.ndim), rows, dim)
 
@@ -349,7 +349,7 @@ def _hot_values(op: Call) -> tuple[float, float]:
 class OneHot:
     """Rows of `depth` off-values with the on-value at `indices`; a position outside sets none (OneFlow ends there).
 
-    On one device the rows may be pieces, which begin at `logical_begin`.
+    On one device the rows may be shards, which begin at `logical_begin`.
     """
 
     def types(op: Call) -> TensorDesc:

@@ -75,7 +75,7 @@ class Reshape:
     def sbp(op: Call) -> list[SbpSignature]:
         left, right = _paired(op.in_.shape, op.out.shape)
         leading = leading_axes(op.in_.shape, op.out.shape)
-        regrouped = [SbpSignature((S(i),), (S(j),), pieces) for i, j, pieces in leading]
+        regrouped = [SbpSignature((S(i),), (S(j),), multiple) for i, j, multiple in leading]
         return [*Factors(f"{left} -> {right}", "joint").signatures(), *regrouped]
 
     def local(op: Call, shard: Shard) -> dict[str, Any]:
@@ -119,7 +119,7 @@ class ReshapeLike:
         left, right = _paired(op.in_.shape, op.out.shape)
         split = Factors(f"{left}, {right} -> {right}", "joint").signatures()
         leading = leading_axes(op.in_.shape, op.out.shape)
-        regrouped = [SbpSignature((S(i), S(j)), (S(j),), pieces) for i, j, pieces in leading]
+        regrouped = [SbpSignature((S(i), S(j)), (S(j),), multiple) for i, j, multiple in leading]
         return [*split, SbpSignature((P, B), (P,)), *regrouped]
 
     def grad(ops: Builder, op: Call, dout: Value) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from oneflow.dialect import dtypes
 from oneflow.dialect.image_files import CHANNELS, decode
 from oneflow.dialect.numpy_kernel import DataError, numpy_kernel
 from oneflow.dialect.ofrecord import feature, one_value, part_paths, records, shuffled
-from oneflow.dialect.ops.file_batches import expect_piece, local_piece, rows_of, split_batch
+from oneflow.dialect.ops.file_batches import expect_shard, local_shard, rows_of, split_batch
 from oneflow.dialect.ops.image_decoding import (
     CROPPED,
     cutter,
@@ -27,7 +27,7 @@ from oneflow.dialect.ops.image_decoding import (
 from oneflow.dialect.ops.image_lists import expect_most, mapped, padded, size_desc
 from oneflow.dialect.ops.random import RANDOM
 from oneflow.dialect.ops.source import NO_OPERAND
-from oneflow.dialect.reader_kernel import PIECE, Batch, first_batch, local_items, reader_kernel, whole_batch
+from oneflow.dialect.reader_kernel import AXIS_SHARD, Batch, first_batch, local_items, reader_kernel, whole_batch
 from oneflow.dialect.record import Call, Rule, define, no_grad
 from oneflow.dialect.sbp import Factors
 from oneflow.dialect.shapes import expect_dtype
@@ -48,7 +48,7 @@ RAW = (
 
 
 def _expect_parts(op: Call) -> None:
-    expect_piece(op)
+    expect_shard(op)
     if op.data_part_num < 1 or op.part_name_suffix_length < -1:
         raise op.error(
             "expected data_part_num of at least 1 and part_name_suffix_length of at least -1, got"
@@ -81,13 +81,13 @@ def _record_types(op: Call) -> TensorDesc:
 
 
 define(
-    f"ofrecordreader({FILES}, record_bytes: int64, {PIECE}) -> out",
+    f"ofrecordreader({FILES}, record_bytes: int64, {AXIS_SHARD}) -> out",
     doc="The next records of files, in order and again from the begin after the last.\n\n"
     "The files are `part_name_prefix` and a number, which has zeros before it up to `part_name_suffix_length`.\n"
     "`random_shuffle` takes records out of a buffer of `shuffle_buffer_size` records, in an order that `seed` sets;\n"
     "`shuffle_after_epoch` changes the order of the files after each round. `record_bytes` is the most bytes of a\n"
     "record. Each call of a loaded program has a position of its own in the data.",
-    types=_record_types, sbp=split_batch, local=local_piece, grad=NO_OPERAND, pure=False,
+    types=_record_types, sbp=split_batch, local=local_shard, grad=NO_OPERAND, pure=False,
     reference=first_batch(_read_records), kernel=reader_kernel(_read_records), oneflow_name="OFRecordReader",
 )  # fmt: skip
 
@@ -120,11 +120,11 @@ def _image_reader_types(op: Call) -> tuple[TensorDesc, ...]:
 define(
     f"ofrecord_image_classification_reader({FILES}, color_space: string = 'BGR',"
     " image_feature_name: string = 'encoded', label_feature_name: string = 'class/label',"
-    f" decode_buffer_size_per_thread: int32 = 8, num_decode_threads_per_machine: int32 = 0, {MAX_SIZE}, {PIECE})"
+    f" decode_buffer_size_per_thread: int32 = 8, num_decode_threads_per_machine: int32 = 0, {MAX_SIZE}, {AXIS_SHARD})"
     " -> image, label, image_size",
     doc="The images of the next records as `ofrecordreader` reads them, their labels (i32) and their sizes.\n\n"
     "Images are decoded as by `image_decode`. The attributes of threads change nothing.",
-    types=_image_reader_types, sbp=split_batch, local=local_piece, grad=NO_OPERAND, pure=False,
+    types=_image_reader_types, sbp=split_batch, local=local_shard, grad=NO_OPERAND, pure=False,
     reference=first_batch(_read_images), kernel=reader_kernel(_read_images),
 )  # fmt: skip
 

@@ -193,19 +193,19 @@ def _resized(axis: int, size: Dim, desc: TensorDesc) -> TensorDesc:
 
 
 def _cut(op: Call, axis: int, sizes: Any, desc: TensorDesc, name: str = "in") -> TensorDesc:
-    """`desc`, whole along `axis`, as the piece of this member."""
+    """`desc`, whole along `axis`, as the shard of this member."""
     expect_dim(op, f"axis {axis} of {name}", (desc.shape or ())[axis], sum(sizes))
     return _resized(axis, sizes[op.index], desc)
 
 
 def _joined(op: Call, axis: int, sizes: Any, desc: TensorDesc, name: str = "in") -> TensorDesc:
-    """`desc`, the piece of this member along `axis`, as the whole."""
+    """`desc`, the shard of this member along `axis`, as the whole."""
     expect_dim(op, f"axis {axis} of {name}", (desc.shape or ())[axis], sizes[op.index])
     return _resized(axis, sum(sizes), desc)
 
 
 def _sizes_of(op: Call, number: int) -> Sequence[int]:
-    """The sizes of the members' pieces of tensor `number`: `sizes` has the sizes of the first tensor, then of the
+    """The sizes of the members' shards of tensor `number`: `sizes` has the sizes of the first tensor, then of the
     next.
 
     Raises:
@@ -247,12 +247,12 @@ def _expect_root(op: Call) -> None:
 
 
 def _reduce_scatter(op: Call) -> list[TensorDesc]:
-    def piece(number: int, desc: TensorDesc, name: str) -> TensorDesc:
+    def shard(number: int, desc: TensorDesc, name: str) -> TensorDesc:
         expect_dtype(op, name, desc, dtypes.NUMERIC)
         sizes = _sizes_of(op, number)
         return _cut(op, _expect_sizes(op, "sizes", sizes, "axis", desc), sizes, desc, name)
 
-    return _map_tensors(op, piece)
+    return _map_tensors(op, shard)
 
 
 def _all_gather(op: Call) -> list[TensorDesc]:
@@ -281,9 +281,9 @@ def _send_recv(op: Call) -> TensorDesc:
         ("mesh", "src_nd_sbp", "src_members"),
         ("dst_mesh" if op.dst_members else "mesh", "dst_nd_sbp", "dst_members"),
     )
-    before, after = (_piece_of(op, *side) for side in sides)
+    before, after = (_shard_of(op, *side) for side in sides)
     if not op.in_.compatible(before):
-        raise op.error(f"expected in of type {before}, the piece of this member, got {op.in_}")
+        raise op.error(f"expected in of type {before}, the shard of this member, got {op.in_}")
     return after
 
 
@@ -294,8 +294,8 @@ def _expect_sides(op: Call) -> None:
             raise op.error(f"expected a mesh of {list(members)}, members below {op.members}, got {list(mesh)}")
 
 
-def _piece_of(op: Call, mesh: str, nd_sbp: str, members: str) -> TensorDesc:
-    """The piece of the member on one side of the transfer; empty if the member is not among `members`."""
+def _shard_of(op: Call, mesh: str, nd_sbp: str, members: str) -> TensorDesc:
+    """The shard of the member on one side of the transfer; empty if the member is not among `members`."""
     wrong = problem(op[nd_sbp], len(op.shape), op[mesh])
     if wrong is not None or any(s.kind == "P" for s in op[nd_sbp]):
         raise op.error(wrong or "expected no partial sums; reduce the partial sums first")
@@ -351,29 +351,29 @@ _collective(
 _collective("root: int64 = 0, ", "The tensor of member `root`, on every member.", _broadcast)
 _collective(
     "axis: int64, sizes: list_int64, ",
-    "The sum of the members' tensors; each member receives its piece along `axis`, member i `sizes[i]` long.\n"
+    "The sum of the members' tensors; each member receives its shard along `axis`, member i `sizes[i]` long.\n"
     "`sizes` has the sizes of one tensor, then the sizes of the next.",
     _reduce_scatter,
     "+",
 )
 _collective(
     "axis: int64, sizes: list_int64, ",
-    "The members' pieces one behind the other along `axis`, on every member; the piece of member i has `sizes[i]`.\n"
+    "The members' shards one behind the other along `axis`, on every member; the shard of member i has `sizes[i]`.\n"
     "`sizes` has the sizes of one tensor, then the sizes of the next.",
     _all_gather,
     "+",
 )
 _collective(
     "in_axis: int64, in_sizes: list_int64, out_axis: int64, out_sizes: list_int64, ",
-    "Pieces along `in_axis` become pieces along `out_axis`: member i sends to j the elements in the piece of j.",
+    "Shards along `in_axis` become shards along `out_axis`: member i sends to j the elements in the shard of j.",
     _all_to_all,
 )
 _collective(
     "shape: shape, mesh: shape, src_nd_sbp: nd_sbp, dst_nd_sbp: nd_sbp, src_members: list_int64 = [],"
     " dst_mesh: shape = [], dst_members: list_int64 = [], ",
-    "Pieces of a tensor of `shape` in the layout `src_nd_sbp` become pieces in the layout `dst_nd_sbp`.\n\n"
+    "Shards of a tensor of `shape` in the layout `src_nd_sbp` become shards in the layout `dst_nd_sbp`.\n\n"
     "`mesh` are the sizes of `mesh_axes`. Every member receives the elements that it lacks from the owner at\n"
-    "its own position along the mesh axes where the source is repeated. Between placements the pieces before are "
+    "its own position along the mesh axes where the source is repeated. Between placements the shards before are "
     "those\n"
     "of `src_members` in `mesh`, those after of `dst_members` in `dst_mesh`; who is neither has an empty tensor.",
     _send_recv,

@@ -1,7 +1,7 @@
 """Random numbers by Philox4x32-10: functions of a seed and a position, the same on every backend.
 
 Element i of a tensor in row-major order is made of the words of counter i under the key `seed`; so numbers do not
-depend on threads or on splits: an operator on a piece of a tensor has the region of the piece in `logical_shape` and
+depend on threads or on splits: an operator on a shard of a tensor has the region of the shard in `logical_shape` and
 `logical_begin`. `offset`, where given, is added to `seed`, so that a program draws other numbers
 at every run.
 """
@@ -31,7 +31,7 @@ from oneflow.dialect.tensor_desc import TensorDesc
 RANDOM = frozenset({"random"})
 REAL = (dtypes.float32, dtypes.float64)
 
-#: The attributes with the region of a piece in the whole tensor; empty where the tensor is not split.
+#: The attributes with the region of a shard in the whole tensor; empty where the tensor is not split.
 LOGICAL = "logical_shape: shape = [], logical_begin: shape = []"
 #: The attributes of every operator that draws a tensor.
 DRAWN = "offset?, dtype: data_type, shape: shape"
@@ -213,7 +213,7 @@ class UniformInt:
 
 
 def split_anywhere(op: Call) -> Factors:
-    """Any axis of the operand can be split, where its shape is static, so that the regions of pieces are known."""
+    """Any axis of the operand can be split, where its shape is static, so that the regions of shards are known."""
     x = op.operands[0]
     text = " ".join(letters(x.shape)) if None not in x.shape else " ".join("_" * x.rank)
     offset = op.inputs.get("offset")
@@ -221,16 +221,16 @@ def split_anywhere(op: Call) -> Factors:
     return Factors(f"{', '.join(sides)} -> {', '.join([text] * len(op.results))}")
 
 
-def part_of(op: Call, shard: Shard) -> dict[str, Any]:
-    """The region of one device's piece in the whole tensor, as attributes."""
+def shard_region(op: Call, shard: Shard) -> dict[str, Any]:
+    """The region of one device's shard in the whole tensor, as attributes."""
     full_shape = next(iter(op.inputs.values())).shape
     begins = op.logical_begin or [0] * len(full_shape)
-    piece = shard.inputs[0].shape or ()
-    moved = [b + shard.begins[0] * (n != d) for b, n, d in zip(begins, piece, full_shape, strict=True)]
+    local = shard.inputs[0].shape or ()
+    moved = [b + shard.begins[0] * (n != d) for b, n, d in zip(begins, local, full_shape, strict=True)]
     return {"logical_shape": op.logical_shape or full_shape, "logical_begin": moved}
 
 
-def expect_part(op: Call, rank: int) -> None:
+def expect_region(op: Call, rank: int) -> None:
     """Checks that the logical shape, where given, has `rank` axes."""
     if {len(op.logical_shape), len(op.logical_begin)} not in ({0}, {rank}):
         raise op.error(
@@ -250,13 +250,13 @@ class Bernoulli:
 
     unoffered = "unless p is -1, in may be partial sums, since only its shape is read"
     sbp = split_anywhere
-    local = part_of
+    local = shard_region
     grad = no_grad("jumps between 0 and 1")
     traits = RANDOM
 
     def types(op: Call) -> TensorDesc:
         expect_dtype(op, "in", op.in_, dtypes.FLOATS)
-        expect_part(op, op.in_.rank)
+        expect_region(op, op.in_.rank)
         expect_offset(op)
         if op.p != -1 and not 0 <= op.p <= 1:
             raise op.error(f"expected p of 0 to 1, or -1 for the probabilities in in, got {op.p}")
@@ -281,10 +281,10 @@ class Bernoulli:
 
 
 def expect_rate(op: Call, rank: int) -> None:
-    """Checks the rate of a dropout of a tensor of `rank` axes, and the region of its piece."""
+    """Checks the rate of a dropout of a tensor of `rank` axes, and the region of its shard."""
     if not 0 <= op.rate <= 1:
         raise op.error(f"expected a rate of 0 to 1, got {op.rate}")
-    expect_part(op, rank)
+    expect_region(op, rank)
 
 
 def _mask(op: Call, like: Stage) -> Stage:
@@ -304,7 +304,7 @@ class RandomMaskLike:
 
     shapes_of = ("like",)
     sbp = split_anywhere
-    local = part_of
+    local = shard_region
     grad = zero_grad
     traits = RANDOM
 
@@ -343,7 +343,7 @@ class Dropout:
     def sbp(op: Call) -> Factors:
         return split_anywhere(op).linear_in(op, *op.inputs)
 
-    local = part_of
+    local = shard_region
     traits = RANDOM
 
     def types(op: Call) -> tuple[TensorDesc, TensorDesc]:

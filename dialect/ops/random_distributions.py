@@ -24,11 +24,11 @@ from oneflow.dialect.ops.random import (
     drawn,
     even,
     expect_offset,
-    expect_part,
+    expect_region,
     numpy_even,
     numpy_words,
-    part_of,
     seed_of,
+    shard_region,
     split_anywhere,
     uniform_of,
 )
@@ -218,12 +218,12 @@ class RRelu:
     """
 
     sbp = split_anywhere
-    local = part_of
+    local = shard_region
     traits = RANDOM
 
     def types(op: Call) -> tuple[TensorDesc, TensorDesc]:
         expect_dtype(op, "in", op.in_, dtypes.FLOATS)
-        expect_part(op, op.in_.rank)
+        expect_region(op, op.in_.rank)
         expect_offset(op)
         if not (op.lower <= op.upper and math.isfinite(op.upper - op.lower)):
             raise op.error(f"expected finite lower of at most upper, got {op.lower} and {op.upper}")

@@ -18,13 +18,14 @@ from oneflow.dialect.complex_parts import each_part
 from oneflow.dialect.compute import Size, Stage
 from oneflow.dialect.dtypes import DType
 from oneflow.dialect.ops.indexing import (
-    PIECE,
+    AXIS_SHARD,
     aligned,
+    axis_shard,
     expect_index,
-    expect_piece,
+    expect_shard,
     expect_within,
     factors,
-    in_piece,
+    in_shard,
     names,
     nd_depth,
     nd_position,
@@ -32,9 +33,8 @@ from oneflow.dialect.ops.indexing import (
     numpy_positions,
     numpy_rows,
     numpy_with_zeros,
-    piece_of,
-    piece_position,
     position,
+    shard_position,
 )
 from oneflow.dialect.record import Call, operator
 from oneflow.dialect.sbp import B, Factors, P, S, Sbp, SbpSignature, Shard
@@ -75,7 +75,7 @@ def expect_type(op: Call, name: str, shape: Shape) -> None:
 def _expect_segments(op: Call, shape: Shape, axis: int) -> None:
     """Checks that `data` is a tensor of shape `shape` with `segment_ids` in place of `axis`."""
     expect_index(op, "segment_ids")
-    expect_piece(op, shape[axis])
+    expect_shard(op, shape[axis])
     expect_dtype(op, "data", op.data, dtypes.NUMERIC)
     expect_type(op, "data", (*shape[:axis], *op.segment_ids.shape, *shape[axis + 1 :]))
 
@@ -84,19 +84,19 @@ def _segment_sum(op: Call, shape: Sequence[Size], axis: int) -> Stage:
     end = axis + op.segment_ids.rank
 
     def index(*at: Any) -> list[Any]:
-        row = piece_position(op, "segment_ids", op.segment_ids[at[axis:end]], shape[axis])
+        row = shard_position(op, "segment_ids", op.segment_ids[at[axis:end]], shape[axis])
         return [*at[:axis], row, *at[end:]]
 
     def share(*at: Any) -> Any:
         ids, value = op.segment_ids[at[axis:end]], op.data[at]
-        return in_piece(op, "segment_ids", ids, shape[axis], lambda _: value, value.dtype)
+        return in_shard(op, "segment_ids", ids, shape[axis], lambda _: value, value.dtype)
 
     data = c.element_wise(op.data.shape, share, op.data.dtype) if op.logical_size else op.data
     return zeros(shape, op.data.dtype) if shape[axis] == 0 else add_at(zeros(shape, op.data.dtype), data, index)
 
 
-def _numpy_segment_sum(name: str, data: Any, ids: Any, shape: Sequence[int], axis: int, piece: Any) -> Any:
-    rows = numpy_rows(f"{name}: segment_ids", ids, shape[axis], **piece)
+def _numpy_segment_sum(name: str, data: Any, ids: Any, shape: Sequence[int], axis: int, shard: Any) -> Any:
+    rows = numpy_rows(f"{name}: segment_ids", ids, shape[axis], **shard)
     sums = _numpy_add_at(numpy_with_zeros(np.zeros(shape, data.dtype), axis), (*[slice(None)] * axis, rows), data)
     return np.delete(sums, -1, axis)
 
@@ -122,7 +122,7 @@ def _summed_shape(op: Call) -> Shape:
     return (*op.data.shape[:axis], op.num_segments, *op.data.shape[end:])
 
 
-@operator(f"unsorted_segment_sum(data, segment_ids, axis: int64 = 0, num_segments: int64 = 0, {PIECE}) -> out")
+@operator(f"unsorted_segment_sum(data, segment_ids, axis: int64 = 0, num_segments: int64 = 0, {AXIS_SHARD}) -> out")
 class UnsortedSegmentSum:
     """Slices of `data` added up by segment; `segment_ids` replaces `axis` of the result."""
 
@@ -145,21 +145,21 @@ class UnsortedSegmentSum:
         return {"num_segments": count, "logical_size": total, "logical_begin": begin}
 
     def grad(ops: Builder, op: Call, dout: Value) -> dict[str, Any]:
-        piece = {"logical_size": op.logical_size, "logical_begin": op.logical_begin}
-        return {"data": lambda: ops.gather(dout, op.segment_ids, axis=op.axis % op.data.rank, **piece)}
+        shard = {"logical_size": op.logical_size, "logical_begin": op.logical_begin}
+        return {"data": lambda: ops.gather(dout, op.segment_ids, axis=op.axis % op.data.rank, **shard)}
 
     def compute(op: Call) -> Stage:
         axis = op.axis % op.data.rank
         shape = (*op.data.shape[:axis], op.num_segments, *op.data.shape[axis + op.segment_ids.rank :])
         return _segment_sum(op, shape, axis)
 
-    def reference(data: Any, ids: Any, *, axis: Any, num_segments: Any, **piece: Any) -> Any:
+    def reference(data: Any, ids: Any, *, axis: Any, num_segments: Any, **shard: Any) -> Any:
         axis %= data.ndim
         shape = (*data.shape[:axis], num_segments, *data.shape[axis + ids.ndim :])
-        return _numpy_segment_sum("unsorted_segment_sum", data, ids, shape, axis, piece)
+        return _numpy_segment_sum("unsorted_segment_sum", data, ids, shape, axis, shard)
 
 
-@operator(f"unsorted_segment_sum_like(data, segment_ids, like, axis: int64 = 0, {PIECE}) -> out")
+@operator(f"unsorted_segment_sum_like(data, segment_ids, like, axis: int64 = 0, {AXIS_SHARD}) -> out")
 class UnsortedSegmentSumLike:
     """Slices of `data` added up by segment, in the shape of `like`: the adjoint of `gather`."""
 
@@ -175,7 +175,7 @@ class UnsortedSegmentSumLike:
         return Factors(f"{data}, {ids}, {out} -> {out}").linear_in(op, "data")
 
     def local(op: Call, shard: Shard) -> dict[str, Any]:
-        return piece_of(op, shard, 2, op.axis)
+        return axis_shard(op, shard, 2, op.axis)
 
     def grad(ops: Builder, op: Call, dout: Value) -> dict[str, Any]:
         return {"data": lambda: ops.gather(dout, op.segment_ids, **op.attrs)}
@@ -183,8 +183,8 @@ class UnsortedSegmentSumLike:
     def compute(op: Call) -> Stage:
         return _segment_sum(op, op.like.shape, op.axis % op.like.rank)
 
-    def reference(data: Any, ids: Any, like: Any, *, axis: Any, **piece: Any) -> Any:
-        return _numpy_segment_sum("unsorted_segment_sum_like", data, ids, like.shape, axis % like.ndim, piece)
+    def reference(data: Any, ids: Any, like: Any, *, axis: Any, **shard: Any) -> Any:
+        return _numpy_segment_sum("unsorted_segment_sum_like", data, ids, like.shape, axis % like.ndim, shard)
 
 
 @operator("unsorted_batch_segment_sum(data, segment_ids, num_segments: int64 = 0) -> out")
@@ -238,7 +238,7 @@ def _scatter_types(op: Call, target: str) -> TensorDesc:
     expect_dtype(op, target, op[target], dtypes.NUMERIC)
     expect_within(op, "index", target, op.normalize_axis(op.dim, op[target].rank, "dim"))
     expect_within(op, "index", "src", None)
-    expect_piece(op, op[target].shape[op.dim])
+    expect_shard(op, op[target].shape[op.dim])
     return TensorDesc(op[target].shape, op.src.dtype)
 
 
@@ -256,10 +256,10 @@ def _scatter_add(op: Call, base: Stage) -> Stage:
     dim, size = op.dim % base.rank, base.shape[op.dim % base.rank]
 
     def index(*at: Any) -> list[Any]:
-        return [*at[:dim], piece_position(op, "index", op.index[at], size), *at[dim + 1 :]]
+        return [*at[:dim], shard_position(op, "index", op.index[at], size), *at[dim + 1 :]]
 
     def share(*at: Any) -> Any:
-        return in_piece(op, "index", op.index[at], size, lambda _: op.src[at], op.src.dtype.accumulator)
+        return in_shard(op, "index", op.index[at], size, lambda _: op.src[at], op.src.dtype.accumulator)
 
     src = c.element_wise(op.index.shape, share, op.src.dtype) if op.logical_size else op.src
     return base if size == 0 else add_at(base, src, index, op.index.shape)
@@ -276,14 +276,14 @@ def src_gradient(ops: Builder, op: Call, read: Value) -> Value:
     return gradient
 
 
-def _numpy_scatter_add(name: str, base: Any, index: Any, src: Any, dim: int, piece: Any) -> Any:
+def _numpy_scatter_add(name: str, base: Any, index: Any, src: Any, dim: int, shard: Any) -> Any:
     at = list(np.indices(index.shape, sparse=True))
-    at[dim] = numpy_rows(f"{name}: index", index, base.shape[dim], **piece)
+    at[dim] = numpy_rows(f"{name}: index", index, base.shape[dim], **shard)
     result, part = numpy_with_zeros(base, dim % base.ndim), src[tuple(map(slice, index.shape))]
     return np.delete(_numpy_add_at(result, tuple(at), part), -1, dim)
 
 
-@operator(f"dim_scatter_add_like(like, index, src, dim: int32 = 0, {PIECE}) -> output")
+@operator(f"dim_scatter_add_like(like, index, src, dim: int32 = 0, {AXIS_SHARD}) -> output")
 class DimScatterAddLike:
     """Zeros of the shape of `like` to which `src` is added at `index` along `dim`: the adjoint of `dim_gather`."""
 
@@ -297,7 +297,7 @@ class DimScatterAddLike:
         return _scatter_sbp(op, "like", B)
 
     def local(op: Call, shard: Shard) -> dict[str, Any]:
-        return piece_of(op, shard, 0, op.dim)
+        return axis_shard(op, shard, 0, op.dim)
 
     def grad(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
         return {"src": lambda: src_gradient(ops, op, ops.dim_gather(dy, op.index, **op.attrs))}
@@ -305,11 +305,11 @@ class DimScatterAddLike:
     def compute(op: Call) -> Stage:
         return _scatter_add(op, zeros(op.like.shape, op.src.dtype))
 
-    def reference(like: Any, index: Any, src: Any, *, dim: Any, **piece: Any) -> Any:
-        return _numpy_scatter_add("dim_scatter_add_like", np.zeros_like(like), index, src, dim, piece)
+    def reference(like: Any, index: Any, src: Any, *, dim: Any, **shard: Any) -> Any:
+        return _numpy_scatter_add("dim_scatter_add_like", np.zeros_like(like), index, src, dim, shard)
 
 
-@operator(f"dim_scatter_add(input, index, src, dim: int32 = 0, {PIECE}) -> output")
+@operator(f"dim_scatter_add(input, index, src, dim: int32 = 0, {AXIS_SHARD}) -> output")
 class DimScatterAdd:
     """`input` to which `src` is added at `index` along `dim`."""
 
@@ -322,7 +322,7 @@ class DimScatterAdd:
         return _scatter_sbp(op, "input", P)
 
     def local(op: Call, shard: Shard) -> dict[str, Any]:
-        return piece_of(op, shard, 0, op.dim)
+        return axis_shard(op, shard, 0, op.dim)
 
     def grad(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
         return {"input": dy, "src": lambda: src_gradient(ops, op, ops.dim_gather(dy, op.index, **op.attrs))}
@@ -330,8 +330,8 @@ class DimScatterAdd:
     def compute(op: Call) -> Stage:
         return _scatter_add(op, op.input)
 
-    def reference(x: Any, index: Any, src: Any, *, dim: Any, **piece: Any) -> Any:
-        return _numpy_scatter_add("dim_scatter_add", x, index, src, dim, piece)
+    def reference(x: Any, index: Any, src: Any, *, dim: Any, **shard: Any) -> Any:
+        return _numpy_scatter_add("dim_scatter_add", x, index, src, dim, shard)
 
 
 def nd_types(op: Call, shape: Shape) -> TensorDesc:

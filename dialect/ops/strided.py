@@ -28,7 +28,7 @@ from oneflow.dialect.tensor_desc import TensorDesc
 
 Sizes = tuple[int, ...]
 #: A position in the operand, and whether the position is inside; None: always.
-Place = tuple[Sequence[Any], Expr | None]
+Position = tuple[Sequence[Any], Expr | None]
 
 
 @dataclass(frozen=True)
@@ -37,13 +37,13 @@ class Reading:
 
     Attributes:
         shape: the result's shape, from the call and the operand's shape; raises OperatorError.
-        place: where an element is read, from the call, the operand's shape and the element's position.
+        position: where an element is read, from the call, the operand's shape and the element's position.
         reference: the NumPy form, from the operand and the named attributes.
         factors: the SBP factors of the operand and of the result.
     """
 
     shape: Callable[[Call, Sizes], Sizes]
-    place: Callable[[Call, Sizes, Sequence[Expr]], Place]
+    position: Callable[[Call, Sizes, Sequence[Expr]], Position]
     reference: Rule
     factors: Callable[[Call, Sizes], tuple[list[str], list[str]]]
 
@@ -62,10 +62,10 @@ def _static(op: Call, name: str) -> Sizes:
 
 def _read(op: Call, x: Stage, reading: Reading, shape: Sizes, dtype: Any) -> Stage:
     def body(*at: Expr) -> Expr:
-        place, inside = reading.place(op, tuple(x.shape), at)  # type: ignore[arg-type]
+        position, inside = reading.position(op, tuple(x.shape), at)  # type: ignore[arg-type]
         if inside is None:
-            return x[tuple(place)]
-        value = x[tuple(s.where(inside, p, 0) for p in place)]
+            return x[tuple(position)]
+        value = x[tuple(s.where(inside, p, 0) for p in position)]
         return s.where(inside, value, s.const(0, value.dtype))
 
     return c.element_wise(shape, body, dtype)
@@ -78,11 +78,11 @@ def _add(op: Call, dy: Stage, reading: Reading, shape: Sizes) -> Stage:
     wide = dy.dtype.accumulator
 
     def index(*at: Expr) -> list[Any]:
-        place, inside = reading.place(op, shape, at)
-        return [p if inside is None else s.where(inside, p, 0) for p in place]
+        position, inside = reading.position(op, shape, at)
+        return [p if inside is None else s.where(inside, p, 0) for p in position]
 
     def value(*at: Expr) -> Expr:
-        inside = reading.place(op, shape, at)[1]
+        inside = reading.position(op, shape, at)[1]
         return dy[at] if inside is None else s.where(inside, dy[at], s.const(0, wide))
 
     added = c.scatter(zeros(shape, dy.dtype), dy.shape, index, value, lambda old, new: old + new)
@@ -185,7 +185,7 @@ def _as_strided_shape(op: Call, shape: Sizes) -> Sizes:
     return tuple(size)
 
 
-def _as_strided_place(op: Call, shape: Sizes, at: Sequence[Expr]) -> Place:
+def _as_strided_position(op: Call, shape: Sizes, at: Sequence[Expr]) -> Position:
     flat: Any = s.const(op.storage_offset, dtypes.index)
     for i, stride in zip(at, op.stride, strict=True):
         flat = flat + i * stride
@@ -200,7 +200,7 @@ def _numpy_as_strided(x: Any, *, size: Any, stride: Any, storage_offset: Any) ->
     return x.reshape(-1)[at]
 
 
-AS_STRIDED = Reading(_as_strided_shape, _as_strided_place, _numpy_as_strided, _replicated_factors)
+AS_STRIDED = Reading(_as_strided_shape, _as_strided_position, _numpy_as_strided, _replicated_factors)
 _ATTRS = "size: list_int64, stride: list_int64, storage_offset: int64 = 0"
 reads(
     f"as_strided(input, {_ATTRS}) -> output",
@@ -225,7 +225,7 @@ def _diag_shape(op: Call, shape: Sizes) -> Sizes:
     return (_diagonal_size(shape[0], shape[1], op.diagonal),)
 
 
-def _diag_place(op: Call, shape: Sizes, at: Sequence[Expr]) -> Place:
+def _diag_position(op: Call, shape: Sizes, at: Sequence[Expr]) -> Position:
     below, right = max(-op.diagonal, 0), max(op.diagonal, 0)
     if len(shape) == 2:
         return [at[0] + below, at[0] + right], None
@@ -233,7 +233,7 @@ def _diag_place(op: Call, shape: Sizes, at: Sequence[Expr]) -> Place:
     return [k], (k >= 0) & (k < shape[0]) & k.eq(at[1] - right)
 
 
-DIAG = Reading(_diag_shape, _diag_place, lambda x, *, diagonal: np.diag(x, diagonal), _replicated_factors)
+DIAG = Reading(_diag_shape, _diag_position, lambda x, *, diagonal: np.diag(x, diagonal), _replicated_factors)
 reads(
     "diag(in, diagonal: int32 = 0) -> out", "A matrix with the vector `in` on a diagonal, or a diagonal of a matrix.",
     DIAG, "diag_grad",
@@ -247,7 +247,7 @@ def _diagonal_shape(op: Call, shape: Sizes) -> Sizes:
     return (*shape[2:], _diagonal_size(shape[0], shape[1], op.offset))
 
 
-def _diagonal_place(op: Call, shape: Sizes, at: Sequence[Expr]) -> Place:
+def _diagonal_position(op: Call, shape: Sizes, at: Sequence[Expr]) -> Position:
     return [at[-1] + max(-op.offset, 0), at[-1] + max(op.offset, 0), *at[:-1]], None
 
 
@@ -257,7 +257,7 @@ def _diagonal_factors(op: Call, shape: Sizes) -> tuple[list[str], list[str]]:
 
 
 DIAGONAL = Reading(
-    _diagonal_shape, _diagonal_place, lambda x, *, offset: np.diagonal(x, offset, 0, 1), _diagonal_factors
+    _diagonal_shape, _diagonal_position, lambda x, *, offset: np.diagonal(x, offset, 0, 1), _diagonal_factors
 )
 reads(
     "diagonal(in, offset: int32 = 0) -> out", "A diagonal of the first two axes, as the last axis of the result.",
@@ -277,7 +277,7 @@ def _windows_shape(op: Call, shape: Sizes) -> Sizes:
     return (*shape[:axis], count, *shape[axis + 1 :], op.size)
 
 
-def _windows_place(op: Call, shape: Sizes, at: Sequence[Expr]) -> Place:
+def _windows_position(op: Call, shape: Sizes, at: Sequence[Expr]) -> Position:
     axis = op.dimension % len(shape)
     return [p * op.step + at[-1] if i == axis else p for i, p in enumerate(at[:-1])], None
 
@@ -298,7 +298,7 @@ def _numpy_windows(x: Any, *, dimension: Any, size: Any, step: Any) -> Any:
     return windows[(slice(None),) * (dimension % x.ndim) + (slice(None, None, step),)]
 
 
-WINDOWS = Reading(_windows_shape, _windows_place, _numpy_windows, _windows_factors)
+WINDOWS = Reading(_windows_shape, _windows_position, _numpy_windows, _windows_factors)
 _ATTRS = "dimension: int32 = 0, size: int32 = 0, step: int32 = 0"
 reads(
     f"unfold_tensor(x, {_ATTRS}) -> y",
@@ -340,7 +340,7 @@ def _unfold_shape(op: Call, shape: Sizes) -> Sizes:
     return shape[0], shape[1] * math.prod(op.kernel_size), math.prod(_steps(op, shape[2:]))
 
 
-def _unfold_place(op: Call, shape: Sizes, at: Sequence[Expr]) -> Place:
+def _unfold_position(op: Call, shape: Sizes, at: Sequence[Expr]) -> Position:
     (_, wide), (_, columns) = op.kernel_size, _steps(op, shape[2:])
     taps = math.prod(op.kernel_size)
     inner, outer = (at[1] % taps // wide, at[1] % wide), (at[2] // columns, at[2] % columns)
@@ -363,7 +363,7 @@ def _batches(op: Call, shape: Sizes) -> tuple[list[str], list[str]]:
     return ["n", "_", "_", "_"], ["n", "_", "_"]
 
 
-UNFOLD = Reading(_unfold_shape, _unfold_place, _numpy_unfold, _batches)
+UNFOLD = Reading(_unfold_shape, _unfold_position, _numpy_unfold, _batches)
 reads(
     "unfold(x, data_format: string, kernel_size: list_int32, padding: list_int32, strides: list_int32,"
     " dilation_rate: list_int32) -> y",

@@ -123,13 +123,13 @@ def _compute(kind: type[Steps]) -> Any:
     def compute(op: Call) -> Stage:
         steps, wide = _steps(kind, op), op.x.dtype.accumulator
 
-        def along(axis: int, place: tuple[Expr, ...], at: Sequence[Expr]) -> Expr:
-            """The value at a place that is given up to a dimension."""
+        def along(axis: int, position: tuple[Expr, ...], at: Sequence[Expr]) -> Expr:
+            """The value at a position that is given up to a dimension."""
             if axis == len(steps):
-                value: Expr = op.x[place]
+                value: Expr = op.x[position]
                 return value
             terms = [
-                (along(axis + 1, (*place, element), at), share)
+                (along(axis + 1, (*position, element), at), share)
                 for element, share in steps[axis].neighbours(at[axis], wide)
             ]
             return reduce(operator.add, (value if share is None else value * share for value, share in terms))
@@ -145,16 +145,16 @@ def _grad_compute(kind: type[Steps]) -> Any:
         steps, wide = _steps(kind, op), op.x.dtype.accumulator
 
         def term(n: Expr, k: Expr, *at: Expr) -> Expr:
-            share, there, places = None, s.const(True, dtypes.bool_), []
+            share, there, positions = None, s.const(True, dtypes.bool_), []
             for dim, element, number in zip(steps, at[: len(steps)], at[len(steps) :], strict=True):
-                place = dim.begin(element) + number
-                there = there & (place < c.as_expr(dim.out))
-                places.append(s.minimum(place, c.as_expr(dim.out) - 1))
-                own = dim.weight(element, places[-1], wide)
+                position = dim.begin(element) + number
+                there = there & (position < c.as_expr(dim.out))
+                positions.append(s.minimum(position, c.as_expr(dim.out) - 1))
+                own = dim.weight(element, positions[-1], wide)
                 share = own if share is None else share * own
             # A share of 0 marks positions that do not read the element, for any dy.
             assert share is not None
-            return s.where(there & share.ne(0), op.dy[n, k, *places] * share, 0)
+            return s.where(there & share.ne(0), op.dy[n, k, *positions] * share, 0)
 
         return c.sum_(op.x.shape, [d.max_positions() for d in steps], term, op.x.dtype)
 
@@ -173,15 +173,15 @@ def _numpy_shares(kind: type[Steps], size: int, out: int, ratio: float, align: b
     if not kind.has_corners:
         inside = 0.5 if kind is Centres else 0.0
         return [(np.minimum(np.floor(np.float32((rows + inside) * ratio)).astype(int), size - 1), np.ones(out))]
-    place = rows * ratio if align else (rows + 0.5) * ratio - 0.5
+    position = rows * ratio if align else (rows + 0.5) * ratio - 0.5
     if kind is Cubics:
-        near = [np.floor(place) + number for number in range(-1, 3)]
-        far = [(n, np.abs(place - n)) for n in near]
+        near = [np.floor(position) + number for number in range(-1, 3)]
+        far = [(n, np.abs(position - n)) for n in near]
         shares = [(n, np.where(d <= 1, keys(d, True), keys(d, False))) for n, d in far]
         return [(np.clip(n, 0, size - 1).astype(int), share) for n, share in shares]
-    place = np.maximum(place, 0)
-    low = np.minimum(place.astype(int), size - 1)
-    above = np.where(low < size - 1, place - low, 0.0)
+    position = np.maximum(position, 0)
+    low = np.minimum(position.astype(int), size - 1)
+    above = np.where(low < size - 1, position - low, 0.0)
     return [(low, 1 - above), (np.minimum(low + 1, size - 1), above)]
 
 

@@ -22,7 +22,7 @@ from oneflow.runtime.device_array import DeviceArray, OpenDevice
 from oneflow.runtime.dlpack import HOST, to_numpy
 from oneflow.runtime.failures import RunError
 from oneflow.runtime.global_array import GlobalArray, Placement, shared
-from oneflow.runtime.shards import Layout
+from oneflow.runtime.shards import MeshLayout
 
 _PROTOCOLS = ("__dlpack__", "__array_interface__", "__array__", "__cuda_array_interface__")
 _RANKS, _DEVICE = operator.attrgetter("placement", "nd"), operator.attrgetter("stream.device")
@@ -195,6 +195,6 @@ def redistribute(data: Data, placement: Placement, nd: NdSbp) -> Data:
     return GlobalArray.of(shared(to_array(data), placement, nd), placement, nd)
 
 
-def from_shard(shard: LocalData, placement: Placement, layout: Layout) -> Data:
+def from_shard(shard: LocalData, placement: Placement, layout: MeshLayout) -> Data:
     """The global array of which each rank has a shard."""
     return GlobalArray.of_shard(shard, placement, layout)

@@ -34,9 +34,9 @@ _IMPORTED: ContextVar[SourceLocation | None] = ContextVar("imported", default=No
 
 
 @contextmanager
-def located(place: SourceLocation | None) -> Iterator[None]:
-    """A context in which the user's position is `place`, a position in an imported program."""
-    token = _IMPORTED.set(place)
+def located(location: SourceLocation | None) -> Iterator[None]:
+    """A context in which the user's position is `location`, a position in an imported program."""
+    token = _IMPORTED.set(location)
     try:
         yield
     finally:
@@ -52,7 +52,7 @@ class OneFlowError(ValueError, RuntimeError):
     def __init__(self, text: str, location: SourceLocation | None = None) -> None:
         source = getline(location.file, location.line).strip() if location else ""
         super().__init__((f"{location}: {text}" if location else text) + (f"\n    {source}" if source else ""))
-        self.text, self.place = text, location
+        self.text, self.location = text, location
 
 
 class TraceError(OneFlowError):
@@ -64,7 +64,7 @@ class CallError(OneFlowError):
 
 
 def fail(text: str, location: SourceLocation | None = None) -> OneFlowError:
-    """The error to raise at the user's line, or at `place`: `raise fail("expected .., got ..")`. The error is a
+    """The error to raise at the user's line, or at `location`: `raise fail("expected .., got ..")`. The error is a
     `TraceError` while a function is traced.
     """
     return (TraceError if tracing() else OneFlowError)(text, location or user_location())

@@ -8,7 +8,7 @@ from typing import Any
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.numpy_builder import describe_array
 from oneflow.dialect.record import REGISTRY, Absent, Call, distribute, flatten
-from oneflow.dialect.reverse import placed
+from oneflow.dialect.reverse import substituted
 from oneflow.dialect.tensor_desc import TensorDesc
 
 #: The trait of a function of users that keeps no tensor for its gradient.
@@ -46,7 +46,7 @@ def _reads(op: Call, asked: Sequence[Value], constants: Sequence[Value] = ()) ->
         return [False] * len(asked)
     probe = Probe()
     values = {id(v): Value(probe, None, v.desc) for v in (*op.operands, *op.results)}
-    inputs = {k: placed(v, values) for k, v in op.inputs.items()}
+    inputs = {k: substituted(v, values) for k, v in op.inputs.items()}
     outputs = distribute(op.record.signature.outputs, [values[id(r)] for r in op.results], None)
     cotangents = [Value(probe, None, r.desc) if r.dtype.is_inexact else None for r in op.results]
     grads = op.record.grad(probe, Call(op.record, inputs, op.attrs, outputs), *cotangents)

@@ -15,7 +15,7 @@ import numpy as np
 
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.record import REGISTRY, Call, Operator, distribute
-from oneflow.dialect.reverse import placed
+from oneflow.dialect.reverse import substituted
 from oneflow.frontend.core.arrays import device_name, is_on_ranks
 from oneflow.frontend.core.devices import device, move
 from oneflow.frontend.core.errors import refuse
@@ -179,9 +179,9 @@ class _PackedNode(Node):
             return rule(ops, op, *cotangents)
         where = next(device_name(c.handle) for c in cotangents if c is not None)
         values: list[Any] = [*op.operands, *op.results]
-        places = {id(v): self._value(i, v, where) for i, v in enumerate(values)}
-        inputs = {k: placed(v, places) for k, v in op.inputs.items()}
-        results = [places[id(r)] for r in op.results]
+        mapping = {id(v): self._value(i, v, where) for i, v in enumerate(values)}
+        inputs = {k: substituted(v, mapping) for k, v in op.inputs.items()}
+        results = [mapping[id(r)] for r in op.results]
         inner = Call(self.record, inputs, op.attrs, distribute(op.record.signature.outputs, results, None))
         inner.wanted, inner.maybe_nonfinite = op.wanted, op.maybe_nonfinite
         return rule(ops, inner, *cotangents)

@@ -272,21 +272,21 @@ def _static(x: Tensor, dim: int, what: str) -> int:
     size: int | None = x.shape[dim]
     if size is None:
         raise fail(
-            f"{what} needs a static size, got dimension {dim} of {x.desc}: the number of pieces depends on the size; "
+            f"{what} needs a static size, got dimension {dim} of {x.desc}: the number of chunks depends on the size; "
             "give a list of sizes, which x.shape may be in, or trace with a static one"
         )
     return size
 
 
 def split(x: Any, split_size_or_sections: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
-    """`x` cut along `dim` into pieces of one size (the last may be smaller), or of the sizes of a list."""
+    """`x` cut along `dim` into chunks of one size (the last may be smaller), or of the sizes of a list."""
     x = as_tensor(x)
     at = axis(x, dim)
     sections = sz.as_size(split_size_or_sections)
     if isinstance(sections, (int, Size)):
         size = _static(x, at, "split")
         if isinstance(sections, Size) or sections < 1:
-            raise fail(f"expected pieces of at least 1 element, of a number that is known, got {sections}")
+            raise fail(f"expected chunks of at least 1 element, of a number that is known, got {sections}")
         sections = [min(sections, size - start) for start in range(0, size, sections)] or [0]
     sizes = as_arguments([sections])
     if any(isinstance(d, Size) for d in (*sizes, x.size(at))):
@@ -298,7 +298,7 @@ def split(x: Any, split_size_or_sections: int | Sequence[int], dim: int = 0) -> 
 
 
 def chunk(x: Any, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """`x` cut along `dim` into at most `chunks` pieces of one size, the last possibly smaller.
+    """`x` cut along `dim` into at most `chunks` chunks of one size, the last possibly smaller.
 
     If the size is 0, or only known at run time, there are always `chunks`, the last ones possibly empty.
     """

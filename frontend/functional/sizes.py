@@ -62,7 +62,7 @@ def _written(likes: Sequence[Tensor], sizes: Sequence[Any], name: Callable[[Tens
 
 
 def sections(x: Tensor, dim: int, sizes: Sequence[Any]) -> tuple[Tensor, ...]:
-    """`x` cut along `dim` into pieces of these sizes, which have to add up to its own."""
+    """`x` cut along `dim` into chunks of these sizes, which have to add up to its own."""
     shape = x.sizes()
     likes = [shaped((*shape[:dim], size, *shape[dim + 1 :])) for size in sizes]
     return dispatch_all("split_like", x, likes, axis=dim)

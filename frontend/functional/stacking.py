@@ -83,7 +83,7 @@ def column_stack(tensors: Sequence[Any]) -> Tensor:
 
 
 def tensor_split(x: Any, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
-    """`x` split along `dim` into a number of pieces, the first ones larger by one, or before each of a list of
+    """`x` split along `dim` into a number of chunks, the first ones larger by one, or before each of a list of
     positions.
     """
     x = as_tensor(x)

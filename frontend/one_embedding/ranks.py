@@ -15,7 +15,7 @@ from oneflow.frontend import functional as F  # noqa: N812
 from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.global_tensor import FromLocalShard, to_global
 from oneflow.frontend.tracing.capture import layout_of
-from oneflow.runtime.shards import Layout
+from oneflow.runtime.shards import MeshLayout
 
 
 def expect_all_ranks(ids: Any, name: str) -> None:
@@ -49,5 +49,5 @@ def sum_of_shards(shard: Tensor, like: Any) -> Tensor:
     """
     placement, nd = layout_of(like)
     desc = TensorDesc(shard.shape, shard.dtype)
-    partial: Tensor = FromLocalShard.apply(shard, placement, Layout(desc, (P,) * len(nd)))
+    partial: Tensor = FromLocalShard.apply(shard, placement, MeshLayout(desc, (P,) * len(nd)))
     return to_global(partial, placement, tuple(s if s.kind == "S" else B for s in nd))

@@ -303,8 +303,8 @@ def _traced_pull_back(builder: Any, tape: Sequence[Entry], seeds: Seeds, wrt: Se
 
 def _error_at_operator(error: NotDifferentiable) -> OneFlowError:
     """The error, at the line that called the operator."""
-    place = error.entry.results[0].handle.owner.location
-    return fail(str(error), SourceLocation(place.filename, place.start_line, place.start_col))
+    at = error.entry.results[0].handle.owner.location
+    return fail(str(error), SourceLocation(at.filename, at.start_line, at.start_col))
 
 
 def _checked_loss(name: str, value: Any) -> Tensor:

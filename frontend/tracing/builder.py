@@ -333,6 +333,6 @@ class TraceBuilder(IRBuilder, TensorBuilder):
         return Tensor(self, value, desc)
 
 
-def location(place: SourceLocation) -> ir.Location:
+def location(source: SourceLocation) -> ir.Location:
     """A source location as an MLIR location in the current context."""
-    return ir.Location.file(place.file, place.line, place.column)
+    return ir.Location.file(source.file, source.line, source.column)

@@ -66,10 +66,10 @@ class BodyTracer(TraceBuilder):
         return Tensor(self, value.handle, value.desc)
 
     def emit(self, op: Call, results: Sequence[TensorDesc]) -> list[Value]:
-        """Records the call, with the user's line as its place."""
+        """Records the call, with the user's line as its location."""
         self._check(op)
-        place = user_location()
-        self.recorder.place = place.file, place.line, place.column
+        location = user_location()
+        self.recorder.location = location.file, location.line, location.column
         values = self.recorder.emit(op, results)
         if self._is_recorded and not MODE.recording:
             values = [self.recorder.call("stop_gradient", v)[0] if v.dtype.is_float else v for v in values]

@@ -158,11 +158,11 @@ def _gathered(like: Tensor, sources: Sequence[Tensor], numbers: np.ndarray) -> T
     """A tensor of the elements with these numbers, counted over all sources."""
     builder: Any = like.builder
     flat = [builder.call("reshape", x, shape=[x.desc.element_count])[0] for x in sources]
-    pieces = list(_runs(sources, numbers))
-    if len(pieces) > MAX_SLICES:
+    runs = list(_runs(sources, numbers))
+    if len(runs) > MAX_SLICES:
         elements = builder.call("gather", builder.call("cat", flat, axis=0)[0], numbers, axis=0)[0]
     else:
-        parts = [builder.call("narrow", flat[i], dim=0, start=at, length=n)[0] for i, at, n in pieces]
+        parts = [builder.call("narrow", flat[i], dim=0, start=at, length=n)[0] for i, at, n in runs]
         elements = builder.call("cat", parts, axis=0)[0] if len(parts) > 1 else parts[0]
     result: Tensor = builder.call("reshape", elements, shape=list(like.desc.shape or ()))[0]
     return result

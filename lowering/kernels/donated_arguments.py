@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from oneflow.dialect._mlir import ir
-from oneflow.lowering.kernels.graph import Graph
+from oneflow.lowering.kernels.graph import DependenceGraph
 from oneflow.lowering.linalg.emit import BARRIER
 
 DONATED = "oneflow.donated"
@@ -57,7 +57,7 @@ def updated_argument(block: ir.Block, result: int) -> int | None:
     return initial.arg_number if initial != value and initial.type == value.type else None
 
 
-def order_after_readers(entry: ir.Operation, graph: Graph) -> None:
+def order_after_readers(entry: ir.Operation, graph: DependenceGraph) -> None:
     """Orders operations that make results after the readers of the arguments donated to those results."""
     numbers = {result: i for i, op in enumerate(graph.ops) for result in op.results}
     arguments, returned = entry.regions[0].blocks[0].arguments, list(graph.ops[-1].operands)
@@ -78,7 +78,7 @@ def _view_base(value: ir.Value) -> ir.Value:
 class _Readers:
     """The readers of the elements of values, as numbers of a graph."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: DependenceGraph) -> None:
         self._ops = graph.ops
         self._by_value: dict[ir.Value, list[int]] = {}
         for number, operands in enumerate(graph.operands):

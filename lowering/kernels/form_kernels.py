@@ -17,7 +17,7 @@ from oneflow.dialect.record import Registry
 from oneflow.lowering.kernels.access import find_any_node
 from oneflow.lowering.kernels.donated_arguments import order_after_readers
 from oneflow.lowering.kernels.epilogue_fusion import is_epilogue
-from oneflow.lowering.kernels.graph import Graph, merge_with_producers
+from oneflow.lowering.kernels.graph import DependenceGraph, merge_with_producers
 from oneflow.lowering.kernels.legality import callable_names, check_is_linalg
 from oneflow.lowering.kernels.nodes import Node, Structure, analyse, find_node, is_contraction, loop_size
 from oneflow.lowering.kernels.outline import Outliner
@@ -199,7 +199,7 @@ def _is_movement(op: ir.Operation) -> bool:
 def _form(entry: func.FuncOp, outliner: Outliner, chosen: FormKernels) -> None:
     """Forms the kernels of one entry."""
     block = entry.regions[0].blocks[0]
-    graph = Graph([o.operation for o in block.operations], outliner.hasher)
+    graph = DependenceGraph([o.operation for o in block.operations], outliner.hasher)
     gpu = gpu_target() if chosen.gpu else None
     nodes = _read_nodes(graph, find_any_node if gpu else find_node)
     order_after_readers(entry.operation, graph)
@@ -227,7 +227,7 @@ def _has_single_element_results(node: Node) -> bool:
     return all(not f.dims - node.unit_loops for use in node.outputs for f in use.access)
 
 
-def _merge_sibling_reductions(graph: Graph, nodes: dict[int, Node]) -> None:
+def _merge_sibling_reductions(graph: DependenceGraph, nodes: dict[int, Node]) -> None:
     """Merges single reductions over the same loops of the same tensors."""
     single = [n for n in sorted(nodes) if nodes[n].nonunit_reductions and len(graph.members(graph.group[n])) == 1]
     for position, one in enumerate(single):
@@ -242,7 +242,7 @@ def _merge_sibling_reductions(graph: Graph, nodes: dict[int, Node]) -> None:
                 graph.merge(graph.group[one], graph.group[other])
 
 
-def _are_sibling_reductions(graph: Graph, nodes: dict[int, Node], members: list[int]) -> bool:
+def _are_sibling_reductions(graph: DependenceGraph, nodes: dict[int, Node], members: list[int]) -> bool:
     """Whether independent reductions run over the same loops of static size."""
     reductions = [nodes[m] for m in members]
     groups = {graph.group[m] for m in members}
@@ -256,7 +256,7 @@ def _are_sibling_reductions(graph: Graph, nodes: dict[int, Node], members: list[
     return static and all(n.loops == reductions[0].loops and n.parallel == reductions[0].parallel for n in reductions)
 
 
-def _merge_insertions(graph: Graph) -> None:
+def _merge_insertions(graph: DependenceGraph) -> None:
     """Merges chains of insertions into one tensor."""
     numbers = {r: i for i, op in enumerate(graph.ops) for r in op.results}
     for number, op in enumerate(graph.ops):
@@ -267,7 +267,7 @@ def _merge_insertions(graph: Graph) -> None:
             graph.merge(graph.group[target], graph.group[number])
 
 
-def _read_nodes(graph: Graph, find: Callable[[ir.Operation], Node | None]) -> dict[int, Node]:
+def _read_nodes(graph: DependenceGraph, find: Callable[[ir.Operation], Node | None]) -> dict[int, Node]:
     """The operations of a graph that are nodes, as nodes."""
     candidates = ((number, find(op)) for number, op in enumerate(graph.ops))
     return {number: node for number, node in candidates if node is not None}

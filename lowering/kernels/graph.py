@@ -29,7 +29,7 @@ def is_external_call(op: ir.Operation) -> bool:
 
 
 @dataclass
-class Graph:
+class DependenceGraph:
     """Operations by number, in program order; `group[i]` is the number of the first member of the group of `i`.
 
     `producers[i]` are the operations that `i` reads, and for an external call the external call before it.
@@ -137,7 +137,9 @@ class Graph:
         return ordered
 
 
-def merge_with_producers(graph: Graph, candidates: Sequence[int], may_join: Callable[[list[int]], bool]) -> None:
+def merge_with_producers(
+    graph: DependenceGraph, candidates: Sequence[int], may_join: Callable[[list[int]], bool]
+) -> None:
     """Merges each candidate with the groups of its producers where `may_join(members)` holds."""
     chosen = set(candidates)
     for op in candidates:

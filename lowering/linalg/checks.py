@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from oneflow.dialect import dtypes
 from oneflow.dialect._mlir import ir
-from oneflow.dialect.reader import place_of
+from oneflow.dialect.reader import file_line_column
 from oneflow.lowering.linalg.emit import Emitter, Value
 
 SITES = "oneflow.sites"
@@ -101,5 +101,5 @@ def location_suffix(location: ir.Location) -> str:
 
 def location_text(location: ir.Location) -> str:
     """`file:line:col` of a location; empty where it is unknown."""
-    text = place_of(location)
+    text = file_line_column(location)
     return "" if text.startswith("<unknown>") else text

@@ -7,7 +7,8 @@
         for k: the micro-kernel
         epilogue on the accumulators, and the only write of the result
 
-Input is the structure of a kernel around one contraction, output its functions as MLIR text.
+Input is the structure of a kernel around one contraction, output its functions as MLIR text. There is no Winograd
+convolution: its transforms round differently than the sums of the operator's meaning.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ class Panel:
         """Copies the columns of the current block."""
         contraction, rows = self.contraction, self.contraction.column_rows
         if rows is not None:
-            self._pack_pieces(rows)
+            self._pack_segments(rows)
         elif contraction.has_vector_columns():
             contraction.depth_loops(contraction.depth, self._pack_row)
         elif contraction.is_contiguous_along_depth(contraction.right):
@@ -68,14 +68,14 @@ class Panel:
         kind = f"vector<{self.width}x{value.element}>"
         self.writer.line(f"vector.store {value.name}, {self._at(row, column)}, {kind}")
 
-    def _pack_pieces(self, rows: ColumnRows) -> None:
-        """Packs flat columns: the pieces of rows in the block, in order, so that a piece overwrites the idle lanes at
-        the end of the piece before it.
+    def _pack_segments(self, rows: ColumnRows) -> None:
+        """Packs flat columns: the segments of rows in the block, in order, so that each segment overwrites the idle
+        lanes at the end of the segment before it.
         """
         writer, length, loop = self.writer, rows.last.size, self.nest.plain_loop
         end = writer.binary("minui", writer.add(self.block.begin, self.block.size), self.columns.size)
 
-        def piece(row: str) -> None:
+        def segment(row: str) -> None:
             first = writer.mul(row, length)
             begin = writer.binary("maxui", self.block.begin, first)
             last = writer.binary("minui", end, writer.add(first, length))
@@ -85,7 +85,7 @@ class Panel:
             loop(begin, middle, self.width, lambda at: self._pack_vectors(rows.last, first, at, None))
             loop(middle, last, self.width, lambda at: self._pack_vectors(rows.last, first, at, last))
 
-        loop(writer.binary("divui", self.block.begin, length), writer.binary("ceildivui", end, length), 1, piece)
+        loop(writer.binary("divui", self.block.begin, length), writer.binary("ceildivui", end, length), 1, segment)
 
     def _pack_vectors(self, loop: Loop, first: Index, at: str, end: Index | None) -> None:
         """Packs a vector of each step of the depth, from the flat column `at` on, up to `end`."""

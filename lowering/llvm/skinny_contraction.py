@@ -10,7 +10,7 @@
         totals += partial sums                  only where there are several blocks
       epilogue on the totals
 
-The right operand is read once, in long pieces of its rows, and is not packed. Input is the structure of a kernel
+The right operand is read once, in long blocks of each row, and is not packed. Input is the structure of a kernel
 around one contraction, output its functions as MLIR text.
 """
 
@@ -70,9 +70,9 @@ class SkinnyContraction:
         # A tile of columns is a cache line, so that each row of the right operand is read line by line.
         vectors = max(self.target.cache_line_bytes // self.target.vector_bytes, 1)
         self.tile = ColumnBlock(self.nest, self.contraction.columns, vectors)
-        per_core = max(self.column_count * bits // 8 // self.target.cores, self.limits.min_piece_bytes)
-        piece = min(self.target.l1_bytes // self.row_count, per_core)
-        self.block = max(min(piece * 8 // bits, self.column_count) // self.tile.size, 1) * self.tile.size
+        per_core = max(self.column_count * bits // 8 // self.target.cores, self.limits.min_block_bytes)
+        block_bytes = min(self.target.l1_bytes // self.row_count, per_core)
+        self.block = max(min(block_bytes * 8 // bits, self.column_count) // self.tile.size, 1) * self.tile.size
         self.micro_kernel = MicroKernel(self.contraction, self.tile)
         self.first_column: Index = 0
         self.left: LeftSlice | None = None

@@ -53,8 +53,8 @@ def _registers_per_step(nest: LoopNest, loop: Loop) -> int:
     if not nest.space.inner:
         return limits.pointwise_registers
     if nest.vectorized is Vectorized.OUTER:
-        piece = limits.column_piece_bytes // target.vector_bytes if _only_combines(nest) else 0
-        return max(limits.column_registers, piece)
+        block = limits.column_block_bytes // target.vector_bytes if _only_combines(nest) else 0
+        return max(limits.column_registers, block)
     finds_positions = any(arg_reduction_of(n) for n in nest.structure.nodes)
     return limits.position_registers if finds_positions else limits.row_registers
 

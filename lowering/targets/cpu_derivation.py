@@ -63,10 +63,10 @@ def _short(cpu: CpuTarget) -> int:
     return max(_lanes(cpu) // 2, 1)
 
 
-def _piece_bytes(cpu: CpuTarget) -> int:
-    """The bytes of a piece of a row, where the next row is in another page.
+def _row_block_bytes(cpu: CpuTarget) -> int:
+    """The bytes of a block of a row, where the next row is in another page.
 
-    A quarter of a page amortizes the access to the page. Accumulators for a piece stay in the L1 cache with the data
+    A quarter of a page amortizes the access to the page. Accumulators for a block stay in the L1 cache with the data
     that streams through.
     """
     return min(cpu.page_bytes // 4, cpu.l1_bytes // 32)
@@ -80,13 +80,13 @@ def _loops(cpu: CpuTarget) -> LoopParameters:
         scalar_chunk_steps=STEP_CYCLES * cpu.issue_width,
         min_parallel_steps=cpu.cores,
         l2_bytes_per_element=16,
-        column_piece_bytes=_piece_bytes(cpu),
+        column_block_bytes=_row_block_bytes(cpu),
         min_long_sum=64,
         max_idle_lanes=8,
         short_row=_short(cpu),
         # Sixteen pages, unless the source and the result of the step exceed half of the L2 cache.
         copy_chunk=min(16 * cpu.page_bytes, cpu.l2_bytes // 4) // F32_BYTES,
-        short_run=_piece_bytes(cpu) // F32_BYTES,
+        short_run=_row_block_bytes(cpu) // F32_BYTES,
         # Each row of a transposed tile is in another page, and the pages of a tile fit in the TLB.
         tile_rows=cpu.tlb_entries,
         tile_columns=cpu.page_bytes // F32_BYTES,
@@ -117,27 +117,27 @@ def _contractions(cpu: CpuTarget) -> ContractionParameters:
         # The left operand of a step, for a block of the depth, fits in half of the L2 cache.
         step_rows=max(cpu.l2_bytes // 2 // (BLOCK_DEPTH * F32_BYTES), max_tile_rows),
         steps_per_core=4,
-        # Packing reads a short piece of each row of the right operand, all in different pages.
+        # Packing reads a short block of each row of the right operand, all in different pages.
         max_few_rows=32,
         # Every processor has at least eight ways.
         max_shared_rows=8,
         few_rows_slice=STREAMS,
         max_row_groups=4,
-        min_piece_bytes=_piece_bytes(cpu),
+        min_block_bytes=_row_block_bytes(cpu),
         max_dot_rows=2 * square,
         max_dot_columns=STREAMS,
         dot_step_columns=8 * square,
         max_epilogue_cost=64,
         fma_per_operation=8,
         dynamic_depth=BLOCK_DEPTH // 2,
-        # Pieces of a row are packed in loops, which take as long as a few elements.
+        # Segments of a row are packed in loops, which take as long as a few elements.
         min_flat_row=4,
         flat_lanes=16,
     )
 
 
 def _splits(cpu: CpuTarget) -> SplitParameters:
-    columns = MAX_PARTS * _piece_bytes(cpu) // F32_BYTES
+    columns = MAX_PARTS * _row_block_bytes(cpu) // F32_BYTES
     return SplitParameters(
         max_parts=MAX_PARTS,
         min_part_operations=PART_CYCLES * _rate(cpu),

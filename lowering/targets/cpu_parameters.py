@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class LoopParameters:
-    """Loop nests and copies. Steps are iterations of a loop; pieces and shares are in bytes.
+    """Loop nests and copies. Steps are iterations of a loop; blocks and shares are in bytes.
 
     Attributes:
         parallel_operations: kernels of fewer element operations run on the calling thread: waking threads would take
@@ -20,10 +20,10 @@ class LoopParameters:
         scalar_chunk_steps: the same for a loop without vector lanes.
         min_parallel_steps: fewest parallel steps that a column reduction leaves.
         l2_bytes_per_element: bytes of the L2 cache for each element of scratch memory of a column reduction.
-        column_piece_bytes: bytes of a row that a column reduction reads at once, if the reduction only combines
+        column_block_bytes: bytes of a row that a column reduction reads at once, if the reduction only combines
             elements of at least `min_long_sum` rows: the next row is in another page of memory. Accumulators beyond
             the registers stay in the L1 cache.
-        min_long_sum: see `column_piece_bytes`.
+        min_long_sum: see `column_block_bytes`.
         max_idle_lanes: vectors are halved while more than one lane in so many would be idle at the end of the loop.
         short_row: rows of fewer elements get vector lanes along columns where possible.
         copy_chunk: elements of one parallel step of a fill or a contiguous copy.
@@ -46,7 +46,7 @@ class LoopParameters:
     scalar_chunk_steps: int
     min_parallel_steps: int
     l2_bytes_per_element: int
-    column_piece_bytes: int
+    column_block_bytes: int
     min_long_sum: int
     max_idle_lanes: int
     short_row: int
@@ -83,8 +83,8 @@ class ContractionParameters:
         few_rows_slice: steps of a slice of the depth of such a product: each partial sum is loaded and stored once in
             so many steps.
         max_row_groups: more groups of rows are a loop, which loads the right operand from memory for each group.
-        min_piece_bytes: fewest bytes of a piece of a row of the right operand. Pieces are as long as leaves a block
-            of columns for each core, and as partial sums of all rows fit in the L1 cache: each piece begins in
+        min_block_bytes: fewest bytes of a block of a row of the right operand. Blocks are as long as leaves one
+            for each core, and as partial sums of all rows fit in the L1 cache: each block begins in
             another page of memory.
         max_dot_rows, max_dot_columns: most rows and columns of a tile of dot products, whose sums also fit in half of
             the registers.
@@ -104,7 +104,7 @@ class ContractionParameters:
     max_shared_rows: int
     few_rows_slice: int
     max_row_groups: int
-    min_piece_bytes: int
+    min_block_bytes: int
     max_dot_rows: int
     max_dot_columns: int
     dot_step_columns: int

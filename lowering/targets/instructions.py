@@ -1,4 +1,4 @@
-"""Instructions of GPUs that kernels are built of: what an instruction does in one piece, on every GPU that has it.
+"""Instructions of GPUs that kernels are built of: what one instruction does, on every GPU that has it.
 
 Numbers are from the PTX ISA (https://docs.nvidia.com/cuda/parallel-thread-execution).
 """

@@ -313,8 +313,9 @@ class Bodies:
         return function
 
     def _annotate(self, function: Function, side: str, count: int, layouts: Sequence[NdSbp]) -> None:
-        place = {} if self.reader.placement == WHOLE else {notes.PLACEMENT: ir.StringAttr.get(self.reader.placement)}
-        attributes = [{notes.ND_SBP: write_nd_sbp(nd), **place} for nd in layouts]
+        name = self.reader.placement
+        placement = {} if name == WHOLE else {notes.PLACEMENT: ir.StringAttr.get(name)}
+        attributes = [{notes.ND_SBP: write_nd_sbp(nd), **placement} for nd in layouts]
         notes.annotate_values(function.op, side, count, attributes.__getitem__)
 
 

@@ -1,8 +1,8 @@
 """Boxing: the cheapest path from one nd-SBP of a tensor to another on the same mesh.
 
-A `Step` is one collective or local operation: the step changes the equal SBP of one or several mesh axes to another
-SBP. `Boxing.path` finds the steps that move the fewest bytes, and among these the steps that wait least for other
-ranks.
+A `BoxingStep` is one collective or local operation: the step changes the equal SBP of one or several mesh axes to
+another SBP. `Boxing.path` finds the steps that move the fewest bytes, and among these the steps that wait least for
+other ranks.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ WAITS = {"narrow": 0, "pad": 0, "keep_first": 0, SEND_RECV: 2}
 
 
 @dataclass(frozen=True)
-class Step:
+class BoxingStep:
     """A collective or local operation: `kind` along the mesh axes `axes`, moving `bytes` between ranks."""
 
     kind: str
@@ -61,7 +61,7 @@ class _Path:
 
     rank: Rank
     layout: NdSbp
-    steps: tuple[Step, ...]
+    steps: tuple[BoxingStep, ...]
     after: int
 
     @property
@@ -80,13 +80,13 @@ class Boxing:
     """Paths between layouts on one mesh; each is searched once."""
 
     mesh: Mesh
-    _paths: dict[tuple[NdSbp, NdSbp, tuple[int, ...], int], tuple[Step, ...]] = field(default_factory=dict)
+    _paths: dict[tuple[NdSbp, NdSbp, tuple[int, ...], int], tuple[BoxingStep, ...]] = field(default_factory=dict)
     _searches: dict[tuple[NdSbp, tuple[int, ...], int], _Search] = field(default_factory=dict)
-    _known: dict[tuple[NdSbp, tuple[int, ...], int], list[Step]] = field(default_factory=dict)
-    _exchanges: dict[tuple[NdSbp, NdSbp, tuple[int, ...], int], Step | None] = field(default_factory=dict)
+    _known: dict[tuple[NdSbp, tuple[int, ...], int], list[BoxingStep]] = field(default_factory=dict)
+    _exchanges: dict[tuple[NdSbp, NdSbp, tuple[int, ...], int], BoxingStep | None] = field(default_factory=dict)
     _moved: dict[tuple[NdSbp, NdSbp, tuple[int, ...]], int] = field(default_factory=dict)
 
-    def path(self, source: NdSbp, target: NdSbp, shape: tuple[int, ...], width: int) -> tuple[Step, ...]:
+    def path(self, source: NdSbp, target: NdSbp, shape: tuple[int, ...], width: int) -> tuple[BoxingStep, ...]:
         """The steps from `source` to `target` for a tensor of `shape` with elements of `width` bytes.
 
         A bool tensor has the width 0: bool has no partial sums and counts as one byte.
@@ -106,14 +106,14 @@ class Boxing:
         """The bytes that all ranks together receive."""
         return sum(s.bytes for s in self.path(source, target, shape, width))
 
-    def steps(self, state: NdSbp, shape: tuple[int, ...], width: int) -> list[Step]:
+    def steps(self, state: NdSbp, shape: tuple[int, ...], width: int) -> list[BoxingStep]:
         """The steps from a layout to others, but for general exchanges."""
         key = (state, shape, width)
         if key not in self._known:
             self._known[key] = list(self._steps(*key))
         return self._known[key]
 
-    def exchange(self, state: NdSbp, target: NdSbp, shape: tuple[int, ...], width: int) -> Step | None:
+    def exchange(self, state: NdSbp, target: NdSbp, shape: tuple[int, ...], width: int) -> BoxingStep | None:
         """The general exchange from one layout to another; None where there is none."""
         key = (state, target, shape, width)
         if key not in self._exchanges:
@@ -121,7 +121,7 @@ class Boxing:
             self._exchanges[key] = self._step(SEND_RECV, axes, *key) if axes else None
         return self._exchanges[key]
 
-    def _steps(self, state: NdSbp, shape: tuple[int, ...], width: int) -> Iterator[Step]:
+    def _steps(self, state: NdSbp, shape: tuple[int, ...], width: int) -> Iterator[BoxingStep]:
         kinds = [*([] if width == 0 else [P]), B, *(S(i) for i in range(len(shape)))]
         for axes in _subsets(len(self.mesh)):
             old = state[axes[0]]
@@ -135,7 +135,7 @@ class Boxing:
 
     def _step(
         self, kind: str, axes: tuple[int, ...], source: NdSbp, target: NdSbp, shape: tuple[int, ...], width: int
-    ) -> Step:
+    ) -> BoxingStep:
         if kind in ("keep_first", "pad"):
             elements = 0
         elif source[axes[0]].is_partial:
@@ -145,10 +145,10 @@ class Boxing:
             if key not in self._moved:
                 self._moved[key] = self._received(source, target, shape)
             elements = self._moved[key]
-        return Step(kind, axes, source, target, elements * max(width, 1))
+        return BoxingStep(kind, axes, source, target, elements * max(width, 1))
 
     def _reduced(self, axes: Sequence[int], source: NdSbp, shape: tuple[int, ...]) -> int:
-        """The elements that a reduction to pieces moves: every group's tensor but for one member's part."""
+        """The elements that a reduction to shards moves: every group's tensor but for one member's part."""
         others = [k for k in range(len(self.mesh)) if k not in axes and source[k].kind != "S"]
         groups = math.prod(self.mesh[k] for k in others)
         return math.prod(shape) * groups * (math.prod(self.mesh[k] for k in axes) - 1)
@@ -190,16 +190,16 @@ class _Search:
     def __init__(self, boxing: Boxing, source: NdSbp, shape: tuple[int, ...], width: int) -> None:
         self.boxing, self.source, self.of = boxing, source, (shape, width)
         self.order = itertools.count()
-        self.heap: list[tuple[Rank, NdSbp, tuple[Step, ...]]] = [((0, 0, 0, next(self.order)), source, ())]
+        self.heap: list[tuple[Rank, NdSbp, tuple[BoxingStep, ...]]] = [((0, 0, 0, next(self.order)), source, ())]
         self.done: dict[NdSbp, _Path] = {}
 
-    def steps_to(self, target: NdSbp) -> tuple[Step, ...]:
+    def steps_to(self, target: NdSbp) -> tuple[BoxingStep, ...]:
         """The steps to a layout.
 
         Raises:
             BoxingError: there is no path.
         """
-        best: tuple[Rank, tuple[Step, ...]] | None = None
+        best: tuple[Rank, tuple[BoxingStep, ...]] | None = None
         for path in self._paths():
             if best is not None and best[0] < path.rank:
                 break
@@ -228,7 +228,7 @@ class _Search:
             yield self.done[layout]
 
 
-def _further(rank: Rank, step: Step, order: int) -> Rank:
+def _further(rank: Rank, step: BoxingStep, order: int) -> Rank:
     """How a path ranks with one more step."""
     moved, waits, length, _ = rank
     return moved + step.bytes, waits + WAITS.get(step.kind, 1), length + 1, order
@@ -240,7 +240,7 @@ def _subsets(count: int) -> Iterator[tuple[int, ...]]:
 
 
 def _innermost(nd: NdSbp, axes: Sequence[int]) -> bool:
-    """Whether no other mesh axis cuts pieces that `axes` have cut, so that these can change alone."""
+    """Whether no other mesh axis cuts shards that `axes` have cut, so that these can change alone."""
     sbp: Sbp = nd[axes[0]]
     return sbp.axis is None or all(k in axes or k < axes[0] for k in splits(nd, sbp.axis))
 
@@ -249,7 +249,7 @@ def _exchange_axes(source: NdSbp, target: NdSbp) -> tuple[int, ...]:
     """The mesh axes that a general exchange from `source` to `target` concerns; none where the exchange would have to
     add.
 
-    The exchange axes are the axes that change, and the axes that split their pieces further.
+    The exchange axes are the axes that change, and the axes that split their shards further.
     """
     pairs = list(zip(source, target, strict=True))
     if any(s != t and (s.is_partial or t.is_partial) for s, t in pairs):

@@ -15,7 +15,7 @@ from oneflow.dialect.tensor_desc import Shape, TensorDesc
 def nd_signatures(call: Call, mesh: Mesh) -> list[NdSignature]:
     """Every signature of a call on descriptions: one of its signatures per mesh axis, in the records' order.
 
-    Signatures are omitted that split an axis into more pieces than the axis has elements, or into a number of pieces
+    Signatures are omitted that split an axis into more shards than the axis has elements, or into a number of shards
     that the record does not allow; the last is all-broadcast. An operator with the slot `nd_sbp` lists its signatures
     itself.
     """
@@ -30,15 +30,15 @@ def nd_signatures(call: Call, mesh: Mesh) -> list[NdSignature]:
 
 
 def _divides(signatures: Sequence[SbpSignature], mesh: Mesh) -> bool:
-    """Whether the numbers of pieces divide the signatures' `multiple`.
+    """Whether the numbers of shards divide the signatures' `multiple`.
 
-    Pieces are cut by all mesh axes that split the same axis of an operand.
+    Shards are cut by all mesh axes that split the same axis of an operand.
     """
     every = [set(enumerate(s.inputs)) for s in signatures]
     for signature in (s for s in signatures if s.multiple):
         split = {(i, sbp) for i, sbp in enumerate(signature.inputs) if sbp.axis is not None}
-        pieces = math.prod(p for p, inputs in zip(mesh, every, strict=True) if split & inputs)
-        if signature.multiple % pieces:
+        shards = math.prod(p for p, inputs in zip(mesh, every, strict=True) if split & inputs)
+        if signature.multiple % shards:
             return False
     return True
 
@@ -82,7 +82,7 @@ def _position(rank: int, mesh: Mesh, axis: int) -> int:
 
 
 def _shard(desc: TensorDesc, sbp: Sbp, parts: int, at: int) -> tuple[TensorDesc, int]:
-    """The piece of a tensor along one mesh axis, and the offset of the piece along the split axis."""
+    """The shard of a tensor along one mesh axis, and the offset of the shard along the split axis."""
     region = local_region(desc.static_shape, (sbp,), (parts,), at)
     begin = 0 if sbp.axis is None else region[sbp.axis][0]
     return TensorDesc(tuple(size for _, size in region), desc.dtype), begin

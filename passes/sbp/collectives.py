@@ -1,6 +1,6 @@
 """Boxing steps as operators of one rank, and the check that all ranks issue the same collectives.
 
-The operators named here are the collectives and the operators that slice and pad pieces: `narrow`, `pad`,
+The operators named here are the collectives and the operators that slice and pad shards: `narrow`, `pad`,
 `zero_like`. `insert_boxing.py` decides where a step is inserted.
 """
 
@@ -17,7 +17,7 @@ from oneflow.dialect.nd_sbp import Mesh, NdSbp, Region, group, local_region, loc
 from oneflow.dialect.record import Registry
 from oneflow.dialect.sbp import B, Sbp
 from oneflow.passes.base import PassError
-from oneflow.passes.sbp.boxing import Step
+from oneflow.passes.sbp.boxing import BoxingStep
 from oneflow.passes.sbp.submeshes import Submesh
 
 COLLECTIVE = "ccl_"
@@ -27,7 +27,7 @@ COLLECTIVE = "ccl_"
 class RankStep:
     """A rank's part in a step for a tensor of logical `shape`."""
 
-    step: Step
+    step: BoxingStep
     shape: tuple[int, ...]
     mesh: Mesh
     rank: int
@@ -56,12 +56,12 @@ class RankStep:
         return self.step.target[self.step.axes[0]]
 
     def sizes(self, sbp: Sbp, nd: tuple[Sbp, ...]) -> tuple[int, ...]:
-        """The sizes of the members' pieces along the axis of `sbp`."""
+        """The sizes of the members' shards along the axis of `sbp`."""
         assert sbp.axis is not None, sbp
         return tuple(local_shape(self.shape, nd, self.mesh, m)[sbp.axis] for m in self.members)
 
     def regions(self) -> tuple[Region, Region]:
-        """The regions of this rank's pieces before and after the step."""
+        """The regions of this rank's shards before and after the step."""
         before, after = (
             local_region(self.shape, n, self.mesh, self.rank) for n in (self.step.source, self.step.target)
         )
@@ -69,14 +69,14 @@ class RankStep:
 
 
 def emit_step(ops: Builder, x: Value, rank_step: RankStep) -> Value:
-    """The piece of the rank after the step, from `x`, the piece before the step."""
+    """The shard of the rank after the step, from `x`, the shard before the step."""
     if rank_step.step.kind in JOINED:
         return emit_joined_step(ops, [x], [rank_step])[0]
     return x if len(rank_step.members) == 1 else _RULES[rank_step.step.kind](ops, x, rank_step)
 
 
 def emit_joined_step(ops: Builder, xs: Sequence[Value], rank_steps: Sequence[RankStep]) -> Sequence[Value]:
-    """The pieces of several tensors after one collective; the steps have one kind in `JOINED` and the same axes."""
+    """The shards of several tensors after one collective; the steps have one kind in `JOINED` and the same axes."""
     first = rank_steps[0]
     return xs if len(first.members) == 1 else JOINED[first.step.kind](ops, xs, rank_steps)
 
@@ -179,7 +179,7 @@ class TensorTransfer:
         return tuple(sorted(set(at)))
 
     def emit_step(self, ops: Builder, x: Value, rank: int) -> Value:
-        """The piece of the participant `rank` after the transfer, from its piece before."""
+        """The shard of the participant `rank` after the transfer, from its shard before."""
         if not self.is_local:
             return ops.call("ccl_send_recv", x, **self._attributes(rank))[0]
         region = local_region(self.shape, self.target_nd, self.target.mesh, self.target.members.index(rank))

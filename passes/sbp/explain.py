@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from oneflow.dialect.nd_sbp import NdSbp, NdSignature
-from oneflow.dialect.reader import place_of
+from oneflow.dialect.reader import file_line_column
 from oneflow.passes.sbp.cost import Assignment, Costs
 from oneflow.passes.sbp.graph import Graph, Node, Tensor
 from oneflow.passes.sbp.greedy import priority
@@ -15,7 +15,7 @@ def explain(name: str, graph: Graph, assignment: Assignment, costs: Costs) -> st
     """The text for one function: candidates with `*` at the chosen one, given the assignment of earlier nodes."""
     lines = [f"@{name} on a mesh of {'x'.join(map(str, costs.mesh))}"]
     for node in graph.nodes:
-        lines += [f"  {place_of(node.op.location)}: {node}"]
+        lines += [f"  {file_line_column(node.op.location)}: {node}"]
         lines += candidates(node, assignment, costs)
     lines.append(f"  total: {costs.total(graph, assignment):.1f} us,"
                  f" {costs.bytes_moved(graph, assignment)} bytes moved,"

@@ -177,10 +177,10 @@ class GraphReader:
 
     def _add_arguments(self, graph: Graph, function: Function) -> None:
         annotated = notes.read_values(function.op, notes.ARGUMENTS, len(function.inputs))
-        places = placements_of(function.op, notes.ARGUMENTS, len(function.inputs))
+        placements = placements_of(function.op, notes.ARGUMENTS, len(function.inputs))
         for number, (value, nd) in enumerate(zip(function.arguments, annotated, strict=True)):
             desc = static_desc(value)
-            if desc is not None and places[number] == self.placement:
+            if desc is not None and placements[number] == self.placement:
                 self._check(nd, desc, f"argument {number}", function.op)
                 candidates = self._value_candidates(desc, nd, True)
                 graph.add(Node(function.op, "argument", [], candidates, constrained=nd is not None), [value], [desc])

@@ -164,10 +164,10 @@ def _annotate(
     """
     rest = iter(layouts)
     stated = notes.read_values(function.op, name, len(types))
-    places = placements_of(function.op, name, len(types))
+    placements = placements_of(function.op, name, len(types))
     nds = [
-        _layout(t, old, rest, reader.mesh) if place == reader.placement else old
-        for t, old, place in zip(types, stated, places, strict=True)
+        _layout(t, old, rest, reader.mesh) if placement == reader.placement else old
+        for t, old, placement in zip(types, stated, placements, strict=True)
     ]
     attributes = [{} if nd is None else {notes.ND_SBP: write_nd_sbp(nd)} for nd in nds]
     notes.annotate_values(function.op, name, len(types), attributes.__getitem__)

@@ -38,10 +38,10 @@ class Layouts:
             PassError: one is not annotated.
         """
         stated = notes.read_values(function.op, notes.ARGUMENTS, len(function.inputs))
-        places = placements_of(function.op, notes.ARGUMENTS, len(function.inputs))
-        for number, (value, nd, place) in enumerate(zip(function.arguments, stated, places, strict=True)):
+        placements = placements_of(function.op, notes.ARGUMENTS, len(function.inputs))
+        for number, (value, nd, placement) in enumerate(zip(function.arguments, stated, placements, strict=True)):
             if notes.is_tensor(value.type):
-                self.set(value, _required(nd, function.op, f"argument {number}"), place)
+                self.set(value, _required(nd, function.op, f"argument {number}"), placement)
         self._add_block_arguments(function.op, 1)
 
     def _add_block_arguments(self, op: ir.Operation, skipped: int = 0) -> None:
@@ -54,12 +54,12 @@ class Layouts:
     def _repeated(self) -> NdSbp:
         return broadcast(self.submeshes[WHOLE].mesh)
 
-    def set(self, value: ir.Value, nd: NdSbp, place: str = WHOLE) -> None:
+    def set(self, value: ir.Value, nd: NdSbp, placement: str = WHOLE) -> None:
         """Sets the layout and the placement of a value."""
         desc = static_desc(value)
         assert desc is not None, value
         self.values[value], self.descs[value] = nd, desc
-        self.submesh_of[value] = self.submeshes[place]
+        self.submesh_of[value] = self.submeshes[placement]
 
     def is_relaxing_cast(self, op: ir.Operation) -> bool:
         """Whether an operation is a `tensor.cast` to a less specific type."""

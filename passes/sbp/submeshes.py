@@ -107,10 +107,10 @@ def placement_of(op: ir.Operation) -> str:
     return WHOLE if name is None else str(ir.StringAttr(name).value) or WHOLE
 
 
-def write_placement(op: ir.Operation, place: str) -> None:
+def write_placement(op: ir.Operation, placement: str) -> None:
     """States the placement of an operation."""
-    if place != WHOLE:
-        op.attributes[notes.PLACEMENT] = ir.StringAttr.get(place, op.context)
+    if placement != WHOLE:
+        op.attributes[notes.PLACEMENT] = ir.StringAttr.get(placement, op.context)
 
 
 def crosses(op: ir.Operation) -> bool:

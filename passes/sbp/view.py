@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from oneflow.dialect.nd_sbp import NdSbp, format_nd_sbp
-from oneflow.dialect.reader import place_of
-from oneflow.passes.sbp.boxing import Step
+from oneflow.dialect.reader import file_line_column
+from oneflow.passes.sbp.boxing import BoxingStep
 from oneflow.passes.sbp.cost import Assignment, Costs, moves
 from oneflow.passes.sbp.explain import candidates
 from oneflow.passes.sbp.graph import Graph, Node, Tensor
@@ -54,7 +54,7 @@ class Drawing:
             filled[levels[node]] += 1
         return positions
 
-    def transfers(self) -> Iterator[tuple[Node, Tensor, Sequence[Step]]]:
+    def transfers(self) -> Iterator[tuple[Node, Tensor, Sequence[BoxingStep]]]:
         """Every use of a tensor, with the steps that move the tensor there."""
         for node in self.graph.nodes:
             for tensor, wanted in zip(node.inputs, self.assignment[node].inputs, strict=True):
@@ -74,7 +74,7 @@ class Drawing:
     def _node(self, node: Node, column: int, level: int) -> Iterator[str]:
         x, y = _corner(column, level)
         types = ", ".join(str(t.desc).removeprefix("tensor") for t in (node.outputs or node.inputs))
-        about = [place_of(node.op.location), str(node), *candidates(node, self.assignment, self.costs)]
+        about = [file_line_column(node.op.location), str(node), *candidates(node, self.assignment, self.costs)]
         yield f"<g><title>{html.escape(chr(10).join(about))}</title>"
         yield f'<rect class="node" x="{x}" y="{y}" width="{WIDTH}" height="{HEIGHT}" rx="5"/>'
         yield f'<text x="{x + 8}" y="{y + 18}">{html.escape(node.name.removeprefix("oneflow."))}</text>'
@@ -129,7 +129,9 @@ def _marks(layouts: Sequence[NdSbp], right: int, top: int) -> Iterator[str]:
             yield f'<text class="small" x="{x + 4}" y="{y + 9}" style="fill:#ffffff">{sbp}</text>'
 
 
-def _edge(positions: dict[Node, tuple[int, int]], node: Node, tensor: Tensor, steps: Sequence[Step]) -> Iterator[str]:
+def _edge(
+    positions: dict[Node, tuple[int, int]], node: Node, tensor: Tensor, steps: Sequence[BoxingStep]
+) -> Iterator[str]:
     (x, y), (u, v) = _corner(*positions[tensor.producer]), _corner(*positions[node])
     x, y, u, bend = x + WIDTH // 2, y + HEIGHT, u + WIDTH // 2, LEVEL // 3
     colour, width = (MOVED, 2) if steps else (KEPT, 1)

@@ -22,7 +22,7 @@ class Collectives:
         world: all ranks.
         mesh: the mesh of the program.
         ranks: the rank of the world at each index of the mesh.
-        place: the index of this program in the mesh.
+        mesh_index: the index of this program in the mesh.
         sites: the source location of each collective, in order.
         gpus: the transports between GPUs, if the program runs on GPUs.
     """
@@ -30,7 +30,7 @@ class Collectives:
     world: World
     mesh: Mesh
     ranks: Sequence[int]
-    place: int
+    mesh_index: int
     sites: Sequence[str]
     gpus: Gpus | None = None
     _count: int = field(default=0, init=False)
@@ -38,19 +38,19 @@ class Collectives:
     def kernel(self, op: Call) -> ExternalKernel:
         """The kernel of the next collective of the program; types are static."""
         axes, stated = list(op.attrs["mesh_axes"]), list(op.attrs["ranks"])
-        members = [self.ranks[m] for m in stated or group(self.place, self.mesh, axes)]
+        members = [self.ranks[m] for m in stated or group(self.mesh_index, self.mesh, axes)]
         number = self._count
         self._count += 1
         among = f"between ranks {members}" if stated else f"along mesh axes {axes}"
         text = f"step {number}, oneflow.{op.record.name} {among} ({self.sites[number]})"
-        transport = (self.gpus or self.world).transport(self.ranks[self.place], members)
-        return _Kernel(op, transport, self.world, self.ranks[self.place], number, text).external()
+        transport = (self.gpus or self.world).transport(self.ranks[self.mesh_index], members)
+        return _Kernel(op, transport, self.world, self.ranks[self.mesh_index], number, text).external()
 
     def launch_scope(self) -> AbstractContextManager[None]:
         """The step in which a device launches graphs that contain all collectives of the program."""
         count = len(self.sites)
         text = f"steps 0 to {count - 1} at once, of a program with {count} collectives ({self.sites[-1]})"
-        return self.world.step(self.ranks[self.place], count - 1, text, count)
+        return self.world.step(self.ranks[self.mesh_index], count - 1, text, count)
 
 
 @dataclass

@@ -67,8 +67,8 @@ def candidates() -> list[str]:
     named = os.environ.get(LIBRARY)
     if named:
         return [named]
-    places = [f"{package}/lib/{FILE}" for package in ("nvidia/nccl", "nvidia/*", "torch")]
-    files = [f for place in places for folder in sys.path for f in sorted(Path(folder or ".").glob(place))]
+    patterns = [f"{package}/lib/{FILE}" for package in ("nvidia/nccl", "nvidia/*", "torch")]
+    files = [f for pattern in patterns for folder in sys.path for f in sorted(Path(folder or ".").glob(pattern))]
     own = Path(sys.prefix) / "lib" / FILE
     return [*dict.fromkeys(map(str, files)), *([str(own)] if own.exists() else []), FILE]
 
@@ -185,9 +185,9 @@ class NcclTransport(Transport):
         if not source.size:
             return
         size, rows, rest = copy_axes(target, source)
-        for place in itertools.product(*(range(n) for n, *_ in rest)):
-            to = _address(target) + sum(i * pitch for i, (_, pitch, _) in zip(place, rest, strict=True))
-            of = _address(source) + sum(i * pitch for i, (*_, pitch) in zip(place, rest, strict=True))
+        for index in itertools.product(*(range(n) for n, *_ in rest)):
+            to = _address(target) + sum(i * pitch for i, (_, pitch, _) in zip(index, rest, strict=True))
+            of = _address(source) + sum(i * pitch for i, (*_, pitch) in zip(index, rest, strict=True))
             if rows is None:
                 driver.copy(to, of, size, self.stream)
             else:

@@ -10,7 +10,7 @@ from oneflow.runtime.cuda import driver
 
 
 @dataclass
-class Graph:
+class CudaGraph:
     """A CUDA graph. A launch of the whole graph costs one call of the driver.
 
     A node is added after the nodes that it depends on. `instantiate` follows the last node. Afterwards the `update_`

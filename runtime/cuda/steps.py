@@ -21,7 +21,7 @@ from typing import Any
 from oneflow.lowering.triton.source import Source
 from oneflow.runtime.cuda import driver
 from oneflow.runtime.cuda.compiler import Binary
-from oneflow.runtime.cuda.graph import Graph, kernel_node_params
+from oneflow.runtime.cuda.graph import CudaGraph, kernel_node_params
 from oneflow.runtime.cuda.launches import LaunchBatch
 from oneflow.runtime.cuda.script import (
     OFFSET_BITS,
@@ -102,11 +102,11 @@ class LaunchStep:
         """The parameters of the graph node."""
         return kernel_node_params(self.function, self.programs, self.parameters.address)
 
-    def add(self, graph: Graph, after: Sequence[Any]) -> Any:
+    def add(self, graph: CudaGraph, after: Sequence[Any]) -> Any:
         """Adds the step to a graph as a node."""
         return graph.launch_node(self.node, after)
 
-    def change(self, graph: Graph, node: Any) -> None:
+    def change(self, graph: CudaGraph, node: Any) -> None:
         """Updates the node to the resolved addresses."""
         graph.update_launch(node, self.node)
 
@@ -127,11 +127,11 @@ class CopyStep:
         """Enqueues the step on a stream."""
         driver.copy(*self.resolved, self.size, stream)
 
-    def add(self, graph: Graph, after: Sequence[Any]) -> Any:
+    def add(self, graph: CudaGraph, after: Sequence[Any]) -> Any:
         """Adds the step to a graph as a node."""
         return graph.copy_node(*self.resolved, self.size, after)
 
-    def change(self, graph: Graph, node: Any) -> None:
+    def change(self, graph: CudaGraph, node: Any) -> None:
         """Updates the node to the resolved addresses."""
         graph.update_copy(node, *self.resolved, self.size)
 
@@ -151,11 +151,11 @@ class FillStep:
         """Enqueues the step on a stream."""
         driver.fill(self.resolved, *self.fill, stream)
 
-    def add(self, graph: Graph, after: Sequence[Any]) -> Any:
+    def add(self, graph: CudaGraph, after: Sequence[Any]) -> Any:
         """Adds the step to a graph as a node."""
         return graph.fill_node(self.resolved, *self.fill, after)
 
-    def change(self, graph: Graph, node: Any) -> None:
+    def change(self, graph: CudaGraph, node: Any) -> None:
         """Updates the node to the resolved addresses."""
         graph.update_fill(node, self.resolved, *self.fill)
 
@@ -170,7 +170,7 @@ class ExternalStep:
         self.addresses, self.number, self.call = dict(enumerate(command.addresses)), command.number, call
         self.resolved: list[int] = []
 
-    def add(self, graph: Graph, after: Sequence[Any]) -> Any:
+    def add(self, graph: CudaGraph, after: Sequence[Any]) -> Any:
         """Adds the step to a graph as a node."""
         return graph.captured_node(lambda stream: self.call(self.number, self.resolved, stream), after)
 
@@ -211,8 +211,8 @@ class GraphInstance:
     context: Any
     bases: list[int]
     addresses: Sequence[int] = ()
-    segments: list[Graph | ExternalStep] = field(default_factory=list)
-    nodes: list[tuple[Graph | ExternalStep, Any]] = field(default_factory=list)
+    segments: list[CudaGraph | ExternalStep] = field(default_factory=list)
+    nodes: list[tuple[CudaGraph | ExternalStep, Any]] = field(default_factory=list)
 
     def add(self, step: Step, after: Sequence[int]) -> None:
         """Adds the next step, which depends on the steps `after`. A segment runs after all segments before it."""
@@ -227,19 +227,19 @@ class GraphInstance:
         inside = [node for segment, node in (self.nodes[n] for n in after) if segment is graph]
         self.nodes.append((graph, step.add(graph, inside)))
 
-    def _graph(self) -> Graph:
+    def _graph(self) -> CudaGraph:
         """The graph of the next step."""
         last = self.segments[-1] if self.segments else None
-        if isinstance(last, Graph):
+        if isinstance(last, CudaGraph):
             return last
-        graph = Graph(self.context)
+        graph = CudaGraph(self.context)
         self.segments.append(graph)
         return graph
 
     def instantiate(self) -> None:
         """Makes the graphs executable."""
         for segment in self.segments:
-            if isinstance(segment, Graph):
+            if isinstance(segment, CudaGraph):
                 segment.instantiate()
 
     def change(self, number: int, step: Step) -> None:

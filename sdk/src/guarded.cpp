@@ -25,7 +25,7 @@ const std::vector<unsigned char> &Pattern() {
 }
 
 /// The number of bytes from `begin` on that are in one copy of the pattern.
-size_t Piece(size_t begin, size_t end) { return std::min(end - begin, kGuardBytes - begin % kGuardBytes); }
+size_t GuardBytes(size_t begin, size_t end) { return std::min(end - begin, kGuardBytes - begin % kGuardBytes); }
 
 std::string Distance(size_t bytes, const char *where, const std::string &name, size_t size) {
   return std::to_string(bytes) + " bytes " + where + " of " + name + ", which has " + std::to_string(size) + " bytes";
@@ -40,18 +40,18 @@ GuardedBuffers::GuardedBuffers(std::vector<std::pair<std::string, int64_t>> size
     total_ = begins_.back() + static_cast<size_t>(size.second) + kGuardBytes;
   }
   memory_ = Allocate(static_cast<int64_t>(total_));
-  for (size_t i = 0, piece; i < total_; i += piece) {
-    piece = Piece(i, total_);
-    std::memcpy(memory_.get() + i, Pattern().data() + i % kGuardBytes, piece);
+  for (size_t i = 0, bytes; i < total_; i += bytes) {
+    bytes = GuardBytes(i, total_);
+    std::memcpy(memory_.get() + i, Pattern().data() + i % kGuardBytes, bytes);
   }
 }
 
 size_t GuardedBuffers::FirstDamage(size_t begin, size_t end) const {
-  for (size_t i = begin, piece; i < end; i += piece) {
-    piece = Piece(i, end);
+  for (size_t i = begin, bytes; i < end; i += bytes) {
+    bytes = GuardBytes(i, end);
     const unsigned char *found = memory_.get() + i, *expected = Pattern().data() + i % kGuardBytes;
-    if (std::memcmp(found, expected, piece) == 0) continue;
-    return i + static_cast<size_t>(std::mismatch(found, found + piece, expected).first - found);
+    if (std::memcmp(found, expected, bytes) == 0) continue;
+    return i + static_cast<size_t>(std::mismatch(found, found + bytes, expected).first - found);
   }
   return end;
 }

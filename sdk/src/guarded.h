@@ -8,9 +8,9 @@
 
 namespace oneflow {
 
-/// Buffers in one piece of memory, with a guard before each and after the last.
+/// Buffers in one allocation, with a guard before each and after the last.
 ///
-/// One piece, so that a write far out of bounds damages memory of this object, not of another allocation.
+/// One allocation, so that a write far out of bounds damages memory of this object, not of another allocation.
 class GuardedBuffers final {
  public:
   /// `sizes` are names and bytes.

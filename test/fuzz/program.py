@@ -131,7 +131,7 @@ class Program:
 
     def needed(self) -> Program:
         """The program without inputs and calls that no result depends on."""
-        wanted, steps = set(self.results), []
+        wanted, steps = set(self.results), list[Any]()
         for step in reversed(self.steps):
             if wanted.intersection(step.results):
                 steps.insert(0, step)

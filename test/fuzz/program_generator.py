@@ -43,15 +43,15 @@ FUSING = frozenset("unary binary scalar_ops reduce movement slicing padding soft
 
 
 def _by_operator() -> dict[str, list[Sample]]:
-    """The calls of programs: without layouts and bodies, of whole tensors, not of one device's piece, of reals."""
+    """The calls of programs: without layouts and bodies, of whole tensors, not of one device's shard, of reals."""
     found = defaultdict(list)
     for sample in SAMPLES:
         record = REGISTRY[sample.op]
         lies = any(a.kind is ND_SBP for a in record.signature.attrs)
-        piece = any(name.startswith("logical_") and value for name, value in sample.attrs.items())
+        shard = any(name.startswith("logical_") and value for name, value in sample.attrs.items())
         whole = record.traits.isdisjoint(("collective", "barrier")) and record.control is None
         real = dataclasses.replace(sample, dtypes=[d for d in sample.dtypes if not d.is_complex])
-        if whole and not lies and not piece and real.dtypes:
+        if whole and not lies and not shard and real.dtypes:
             found[sample.op].append(real)
     return found
 

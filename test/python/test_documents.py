@@ -284,7 +284,7 @@ im2col; implicit GEMM; input-output aliasing; int4 weights; joint graph; layout 
 scaling; mainloop; multi-output fusion; object cache; occupancy; operator fusion; packing; partitioner; pipeline
 parallelism; register blocking; rematerialization; residuals; schedule; shape inference; shard; software
 pipelining; split-K; SPMD partitioning; stream-K; tail masking; tensor parallelism; tile rasterization; tiling;
-vectorization; warp specialization; ZeRO"""
+vectorization; warp specialization; Winograd convolution; ZeRO"""
 
 
 def glossary() -> dict[str, list[str]]:
@@ -306,6 +306,21 @@ def test_a_word_of_the_field_leads_to_its_module(term):
     files = glossary().get(spelled(term), [])
     words = spelled(term).replace("pipelining", "pipelin")
     assert any(words in spelled(_text(path)) for path in files), f"{term}: no file out of {files} mentions the term"
+
+
+#: Words that this project uses for several things, as the field does.
+AMBIGUOUS = """block; body; cast; checkpoint; graph; group; kernel; launch; layout; mask; part; place; rank; reader;
+record; region; root; segment; stage; state; step; target; weight""".replace("\n", " ").split("; ")
+
+
+@pytest.mark.parametrize("word", AMBIGUOUS)
+def test_a_word_of_several_meanings_has_a_row_for_each(word):
+    """Each row says the context of a meaning in parentheses, and one of the files of the row has the word."""
+    rows = re.findall(r"^\| (\w+) (\(.*?\)) \| .* \| (.*) \|$", _text("docs/glossary.md"), re.MULTILINE)
+    meanings = {context: re.findall(r"`([^`]+)`", files) for term, context, files in rows if spelled(term) == word}
+    assert len(meanings) >= 2, f"{word}: rows for {list(meanings)}"
+    silent = [context for context, files in meanings.items() if not any(word in _text(f).lower() for f in files)]
+    assert not silent, f"{word} {silent}: no file of the row has the word"
 
 
 def test_every_folder_is_reached_from_an_index_page():

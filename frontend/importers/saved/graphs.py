@@ -13,7 +13,7 @@ from oneflow.dialect import dtypes
 from oneflow.dialect import oneflow as dialect
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.jobs import NAME
-from oneflow.dialect.reader import ProgramError, place_of, read_module
+from oneflow.dialect.reader import ProgramError, file_line_column, read_module
 from oneflow.dialect.record import REGISTRY
 from oneflow.dialect.tensor_desc import TensorDesc, from_mlir
 from oneflow.frontend.compile.compiled import CompiledFunction
@@ -228,7 +228,8 @@ def _results(op: ir.Operation, values: Mapping[ir.Value, Any]) -> Sequence[Any]:
         if array is not None:
             return [as_tensor(array)]
     if not dialect.is_oneflow(op) or len(op.regions):
-        raise SavedError(f"expected operators of the dialect oneflow, got {op.name} at {place_of(op.location)}")
+        at = file_line_column(op.location)
+        raise SavedError(f"expected operators of the dialect oneflow, got {op.name} at {at}")
     record = dialect.record_of(op)
     operand: Callable[[ir.Value], Any] = values.__getitem__
     call = dialect.operand_call(op, record, operand)
@@ -237,5 +238,5 @@ def _results(op: ir.Operation, values: Mapping[ir.Value, Any]) -> Sequence[Any]:
 
 def _source_location(op: ir.Operation, file: str) -> SourceLocation | None:
     """The line of an operation in the file."""
-    *_, line, column = f"0:0:{place_of(op.location)}".split(":")
+    *_, line, column = f"0:0:{file_line_column(op.location)}".split(":")
     return SourceLocation(file, int(line), int(column)) if line.isdigit() and column.isdigit() else None

@@ -13,7 +13,7 @@ from oneflow.dialect import dtypes
 from oneflow.dialect import oneflow as dialect
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.attributes import AttrValue
-from oneflow.dialect.reader import place_of
+from oneflow.dialect.reader import file_line_column
 from oneflow.dialect.tensor_desc import from_mlir
 from oneflow.frontend.importers.saved.variables import SavedError
 from oneflow.passes.constants import read_dense
@@ -74,7 +74,8 @@ class _Writer:
         elif dialect.is_oneflow(op) and not len(op.regions):
             self._operator(op)
         else:
-            raise SavedError(f"expected operators of the dialect oneflow, got {op.name} at {place_of(op.location)}")
+            at = file_line_column(op.location)
+            raise SavedError(f"expected operators of the dialect oneflow, got {op.name} at {at}")
 
     def source(self, kind: str, name: str, value: ir.Value, operands: Sequence[ir.Value]) -> None:
         """Writes an input, a variable or an output, which has the type of `value` and is its name from here on."""

@@ -102,14 +102,14 @@ class Scores:
     internal: set[ir.Value]
     rank: int
 
-    def has_fitting_masks(self, graph: Graph) -> bool:
+    def has_fitting_masks(self, graph: DefUseGraph) -> bool:
         """Whether the operator can take the additive masks: the masks have the type of the query, or of
         accumulators.
         """
         dtype = graph.desc(self.query.value).dtype
         return all(graph.desc(value).dtype in (dtype, dtype.accumulator) for value, _ in self.additive_masks)
 
-    def build_mask(self, graph: Graph) -> Value | None:
+    def build_mask(self, graph: DefUseGraph) -> Value | None:
         """The sum of all masks as one additive mask; None without masks."""
         ops, dtype = graph.ops, graph.desc(self.query.value).dtype
         if any(graph.desc(value).dtype != dtype for value, _ in self.additive_masks):
@@ -151,7 +151,7 @@ class Dropout:
         return not self.attributes["logical_shape"] or scores.rank == 4
 
 
-class Graph:
+class DefUseGraph:
     """The operations of a module, with the producers and users of values."""
 
     def __init__(self, module: ir.Module, registry: Registry) -> None:
@@ -336,7 +336,7 @@ def _dropout_attributes(call: Call) -> dict[str, Any]:
 class _ScoreReader:
     """Walks back from the operand of a softmax to the product; `factor` is the scale of the current value."""
 
-    graph: Graph
+    graph: DefUseGraph
     shape: Shape | None
     factor: float = 1.0
     additive_masks: list[tuple[ir.Value, float]] = field(default_factory=list)
@@ -463,7 +463,7 @@ def round_to(number: float, dtype: DType) -> float:
         return float(np.array(number).astype(dtype.numpy).astype(np.float64))
 
 
-def unrepeat_heads(graph: Graph, matrix: Matrix) -> ir.Value | None:
+def unrepeat_heads(graph: DefUseGraph, matrix: Matrix) -> ir.Value | None:
     """The tensor whose heads a matrix (batch, heads, rows, columns) repeats; None without a repetition.
 
     key[:, :, None].expand(batch, groups, share, ..).reshape(batch, groups * share, ..)   ->   key
@@ -486,7 +486,7 @@ def unrepeat_heads(graph: Graph, matrix: Matrix) -> ir.Value | None:
     return origin if math.prod(wide[: axes[0]]) == batch * groups else None
 
 
-def _reshaped_origin(graph: Graph, value: ir.Value, shape: tuple[int | None, ...]) -> ir.Value | None:
+def _reshaped_origin(graph: DefUseGraph, value: ir.Value, shape: tuple[int | None, ...]) -> ir.Value | None:
     """The tensor of shape `shape` that a value is a chain of reshapes of; None without such a tensor."""
     while graph.shape(value) != shape:
         call = graph.producer(value, *RESHAPES)
@@ -497,7 +497,7 @@ def _reshaped_origin(graph: Graph, value: ir.Value, shape: tuple[int | None, ...
 
 
 def sum_over_shared_heads(
-    graph: Graph, op: ir.Operation, transposed: bool, heads: int, share: int
+    graph: DefUseGraph, op: ir.Operation, transposed: bool, heads: int, share: int
 ) -> ir.Operation | None:
     """The sum of a gradient over the `share` heads that share a key; None where anything else uses the gradient.
 
@@ -515,7 +515,7 @@ def sum_over_shared_heads(
     return None
 
 
-def _only_user(graph: Graph, op: ir.Operation) -> Call | None:
+def _only_user(graph: DefUseGraph, op: ir.Operation) -> Call | None:
     users = graph.all_users(op.results[0])
     names = ("transpose", *RESHAPES, "reduce_sum", "reduce_sum_like")
     return graph.call(users[0], *names) if len(users) == 1 else None

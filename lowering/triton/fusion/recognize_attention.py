@@ -17,8 +17,8 @@ from oneflow.dialect.record import Call, OperatorError, Registry, attribute_valu
 from oneflow.lowering.linalg.legality import check_legal
 from oneflow.lowering.triton.fusion.attention_pattern import (
     ROUNDING,
+    DefUseGraph,
     Dropout,
-    Graph,
     Matrix,
     Product,
     Scores,
@@ -58,7 +58,7 @@ class RecognizeAttention(Pass):
     def run(self, module: ir.Module, registry: Registry) -> None:
         """Replaces every pattern, then removes unused operations."""
         check_legal(module)
-        graph = Graph(module, registry)
+        graph = DefUseGraph(module, registry)
         replaced = [_replace(graph, op) for op in graph.operations("softmax")]
         if any(replaced):
             Canonicalize().run(module, registry)
@@ -90,7 +90,7 @@ class Pattern:
     shared: list[ir.Value] = field(default_factory=list)
 
 
-def _replace(graph: Graph, softmax: ir.Operation) -> bool:
+def _replace(graph: DefUseGraph, softmax: ir.Operation) -> bool:
     """Replaces the pattern around a softmax; returns whether there was a pattern."""
     pattern = _match(graph, softmax)
     if pattern is not None:
@@ -98,7 +98,7 @@ def _replace(graph: Graph, softmax: ir.Operation) -> bool:
     return pattern is not None
 
 
-def _match(graph: Graph, softmax: ir.Operation) -> Pattern | None:
+def _match(graph: DefUseGraph, softmax: ir.Operation) -> Pattern | None:
     """The pattern around a softmax; None without a replaceable pattern."""
     scores = graph.scores(softmax.operands[0])
     if scores is None:
@@ -120,7 +120,7 @@ def _match(graph: Graph, softmax: ir.Operation) -> Pattern | None:
     return pattern
 
 
-def _use_grouped_query_attention(graph: Graph, pattern: Pattern) -> None:
+def _use_grouped_query_attention(graph: DefUseGraph, pattern: Pattern) -> None:
     """Replaces keys and values by those before their repetition, where both are repeated and all gradients are
     summed.
     """
@@ -141,7 +141,7 @@ def _use_grouped_query_attention(graph: Graph, pattern: Pattern) -> None:
 
 
 def _dropped_weights(
-    graph: Graph, softmax: ir.Value, internal: set[ir.Value]
+    graph: DefUseGraph, softmax: ir.Value, internal: set[ir.Value]
 ) -> tuple[list[ir.Value], Dropout | None]:
     """The weights that products use, and their dropout; no weights where dropout is applied twice."""
     weights = _with_conversions(graph, softmax, internal)
@@ -152,7 +152,7 @@ def _dropped_weights(
     return _with_conversions(graph, drops[0].result, internal) if len(drops) == 1 else [], drops[0]
 
 
-def _with_conversions(graph: Graph, value: ir.Value, internal: set[ir.Value]) -> list[ir.Value]:
+def _with_conversions(graph: DefUseGraph, value: ir.Value, internal: set[ir.Value]) -> list[ir.Value]:
     """A value and its casts, which become internal too."""
     values = [value]
     for each in values:
@@ -167,7 +167,7 @@ def _outputs(pattern: Pattern) -> set[ir.Value]:
     return {pattern.out.results[0], *(op.results[0] for _, op, _ in pattern.gradients)}
 
 
-def _is_internal(graph: Graph, pattern: Pattern, value: ir.Value) -> bool:
+def _is_internal(graph: DefUseGraph, pattern: Pattern, value: ir.Value) -> bool:
     """Whether only operations of the pattern use a value."""
     return all(any(r in pattern.internal for r in op.results) for op in graph.all_users(value))
 
@@ -175,7 +175,7 @@ def _is_internal(graph: Graph, pattern: Pattern, value: ir.Value) -> bool:
 class _BackwardMatcher:
     """Matches the gradients of a pattern: every use of its weights except the product of the result."""
 
-    def __init__(self, graph: Graph, pattern: Pattern, weights: list[ir.Value]) -> None:
+    def __init__(self, graph: DefUseGraph, pattern: Pattern, weights: list[ir.Value]) -> None:
         self.graph, self.pattern, self.weights = graph, pattern, weights
 
     def match(self, products: list[tuple[ir.Operation, Product]], softmax: ir.Value) -> bool:
@@ -250,7 +250,7 @@ class _BackwardMatcher:
         return False
 
 
-def _fits(graph: Graph, pattern: Pattern) -> bool:
+def _fits(graph: DefUseGraph, pattern: Pattern) -> bool:
     """Whether there are kernels for the operator, and for its gradient where the pattern has one."""
     scores = pattern.scores
     matrices = (scores.query, scores.key, pattern.value)
@@ -286,7 +286,7 @@ def _rank_four(shape: Any) -> tuple[int, ...]:
 class _Replacement:
     """Replaces one pattern by the operators."""
 
-    def __init__(self, graph: Graph, pattern: Pattern) -> None:
+    def __init__(self, graph: DefUseGraph, pattern: Pattern) -> None:
         self.graph, self.pattern, self.ops = graph, pattern, graph.ops
         self.attributes = {"scale": pattern.scores.scale, "causal": pattern.scores.causal}
         if pattern.dropout is not None:

@@ -183,8 +183,8 @@ def _sources_of(
     if to_split:
         for entry in entries:
             split_kernels(module, entry, to_split)
-        pieces = {name: f for name, f in _kernels(module).items() if name not in sources and name not in reasons}
-        more, why = _write(pieces, write)
+        single = {name: f for name, f in _kernels(module).items() if name not in sources and name not in reasons}
+        more, why = _write(single, write)
         sources, reasons = {**sources, **more}, {**reasons, **why}
     kernels = {name: f for name, f in _kernels(module).items() if name in reasons and name not in to_split}
     return sources, {name: host_kernel(module, f, reasons[name]) for name, f in kernels.items()}

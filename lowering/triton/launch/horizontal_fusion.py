@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 from oneflow.dialect._mlir import ir
 from oneflow.lowering.kernels.donated_arguments import order_after_readers
-from oneflow.lowering.kernels.graph import Graph, callee_of
+from oneflow.lowering.kernels.graph import DependenceGraph, callee_of
 from oneflow.lowering.targets.selection import gpu_target
 from oneflow.lowering.triton.codegen.kernel import bytes_of
 from oneflow.lowering.triton.launch.grouped_launches import (
@@ -86,7 +86,7 @@ class _Group:
 
 def _next_group(entry: ir.Operation, functions: dict[str, ir.Operation], sources: dict[str, Source]) -> _Group | None:
     """The next group of calls to fuse, None where nothing is left to fuse."""
-    graph = Graph([o.operation for o in entry.regions[0].blocks[0].operations])
+    graph = DependenceGraph([o.operation for o in entry.regions[0].blocks[0].operations])
     order_after_readers(entry, graph)
     depends_on = dependences(graph)
     groups_by_level: dict[int, list[_Group]] = {}
@@ -104,7 +104,7 @@ def _next_group(entry: ir.Operation, functions: dict[str, ir.Operation], sources
     return next((g for groups in groups_by_level.values() for g in groups if len(g.calls) > 1), None)
 
 
-def dependences(graph: Graph) -> list[set[int]]:
+def dependences(graph: DependenceGraph) -> list[set[int]]:
     """The operations that each operation depends on.
 
     Where an argument is updated in place, the later of the update and of an operation that reads the argument depends
@@ -117,7 +117,7 @@ def dependences(graph: Graph) -> list[set[int]]:
     return depends_on
 
 
-def _levels(graph: Graph, depends_on: Sequence[set[int]]) -> list[int]:
+def _levels(graph: DependenceGraph, depends_on: Sequence[set[int]]) -> list[int]:
     """The length of the longest dependence path to each operation, counted in calls."""
     levels = list[int]()
     for needed in depends_on:
@@ -125,7 +125,7 @@ def _levels(graph: Graph, depends_on: Sequence[set[int]]) -> list[int]:
     return levels
 
 
-def _lower_bound(graph: Graph, needed: set[int]) -> int:
+def _lower_bound(graph: DependenceGraph, needed: set[int]) -> int:
     """The operation after which a call can stand; a `tensor.empty` moves along with the call that it is for."""
     return max((n for n in needed if graph.ops[n].name != "tensor.empty"), default=-1)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
@@ -36,11 +37,13 @@ def names_of(scope: str) -> list[set[str]]:
              SLOTS: set(Operator.__dataclass_fields__)}  # fmt: skip
     if scope in fixed:
         return [fixed[scope]]
-    functions = {
-        "argument of flow.cuda.stream": flow.cuda.stream,
-        "argument of flow.device": type(flow.device).__call__,
-    }
-    scope_of = {f"argument of flow.{name}": f for name, f in vars(F).items() if inspect.isroutine(f)} | functions
+    modules = {"flow": F, "flow.cuda": flow.cuda}
+    scope_of: dict[str, Any] = {
+        f"argument of {module}.{name}": function
+        for module, members in modules.items() for name, function in vars(members).items()
+        if inspect.isroutine(function)
+    }  # fmt: skip
+    scope_of["argument of flow.device"] = type(flow.device).__call__
     matching = [f for name, f in scope_of.items() if re.fullmatch(scope, name)]
     if matching:
         return [set(inspect.signature(f).parameters) for f in matching]

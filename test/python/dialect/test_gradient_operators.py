@@ -144,20 +144,20 @@ def test_gradients_of_batch_normalization_in_parts():
     attrs = {"axis": 1, "epsilon": 1e-5, "training": True}
     operands = [x, None, None, weight, bias]
     (y, mean, inv), parts = ops.call("normalization", *operands, **attrs), [(0, 2), (2, 3)]
-    pieces = [[ops.narrow(a, dim=0, start=s, length=n) for s, n in parts] for a in (x, dy)]
-    statistics = [ops.call("batch_norm_stats", piece, axis=1, eps=1e-5) for piece in pieces[0]]
+    shards = [[ops.narrow(a, dim=0, start=s, length=n) for s, n in parts] for a in (x, dy)]
+    statistics = [ops.call("batch_norm_stats", shard, axis=1, eps=1e-5) for shard in shards[0]]
     means, inverses = (ops.stack(list(s), axis=0) for s in zip(*statistics, strict=True))
     counts = ops.wrap(np.array([4.0, 6.0]))
     found = ops.call("batch_norm_gather_stats_with_counts", x, means, inverses, counts, eps=1e-5)
     _assert_equal(found, [mean.handle, inv.handle])
-    outputs = [ops.batch_norm_elemt(p, weight, bias, *found, axis=1).handle for p in pieces[0]]
+    outputs = [ops.batch_norm_elemt(p, weight, bias, *found, axis=1).handle for p in shards[0]]
     np.testing.assert_allclose(np.concatenate(outputs), y.handle, 1e-9, 1e-9)
-    sums = [ops.call("batch_norm_backward_reduce", g, p, *found, axis=1) for p, g in zip(*pieces, strict=True)]
+    sums = [ops.call("batch_norm_backward_reduce", g, p, *found, axis=1) for p, g in zip(*shards, strict=True)]
     totals = [a + b for a, b in zip(*sums, strict=True)]
     numbers = ops.wrap(np.array([4, 6], np.int32))
     slopes = [
         ops.batch_norm_backward_elemt(g, p, *found, weight, totals[0], totals[1], numbers, axis=1).handle
-        for p, g in zip(*pieces, strict=True)
+        for p, g in zip(*shards, strict=True)
     ]
     by_weight, by_bias, by_x = ops.call("normalization_grad", x, dy, mean, inv, weight, axis=1, epsilon=1e-5)
     np.testing.assert_allclose(np.concatenate(slopes), by_x.handle, 1e-9, 1e-9)

@@ -71,7 +71,7 @@ DEVIATIONS = {
         one_embedding_fused_sgd_update_put: +count
     """,
     "Programs that have no complex numbers leave complex_value out.": "constant: ~complex_value",
-    "The program of one rank says where its piece lies in the whole tensor.": """
+    "The program of one rank says where its shard lies in the whole tensor.": """
         bernoulli: +logical_shape +logical_begin
         dim_gather: +logical_size +logical_begin
         dim_scatter_add: +logical_size +logical_begin

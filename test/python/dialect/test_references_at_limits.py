@@ -1,6 +1,7 @@
 """References accept NaN, infinities and empty tensors: random programs contain all three."""
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ ERRORS_OF_VALUES = (IndexError, np.linalg.LinAlgError, DataError)
 
 def sample_by_operator():
     """A sample of each operator, with a float type if the operator has a float type."""
-    found = {}
+    found: dict[Any, Any] = {}
     for sample in SAMPLES:
         floats = [d for d in sample.dtypes if d.is_float]
         if floats or sample.op not in found:

@@ -29,7 +29,7 @@ def test_every_kind_of_signature_is_computed(name):
 
 
 def test_most_rules_are_factors():
-    """A rule is a list of signatures only where factors cannot state it, such as maxima of pieces."""
+    """A rule is a list of signatures only where factors cannot state it, such as maxima of shards."""
     cases = {s.op: s for s in reversed(SAMPLES)}
     rules = {name: sbp_case(s) for name, s in cases.items() if not isinstance(REGISTRY[name].sbp, Absent)}
     listed = [n for n, op in rules.items() if not isinstance(rule_of(op), Factors)]

@@ -1,6 +1,7 @@
 """Arithmetic on shapes against NumPy, with dimensions made unknown: the known results have to be right."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -37,7 +38,7 @@ def or_error(function, *errors):
 def reshapes(draw):
     """A shape, and another of the same count or nearly so."""
     source = draw(SHAPES)
-    rest, target = math.prod(source), []
+    rest, target = math.prod(source), list[Any]()
     while rest > 1 and len(target) < 4:
         target.append(draw(st.sampled_from([d for d in range(1, rest + 1) if rest % d == 0])))
         rest //= target[-1]

@@ -75,12 +75,12 @@ def check(world: World, mesh: Mesh, dtype: DType, device: str = "cpu") -> None:
     rng = np.random.default_rng(7)
     low = 0 if dtype.kind == "bool" else 1 if dtype.name == "uint8" else -4
     arrays = [rng.integers(low, 2 if low == 0 else 5, SHAPE).astype(dtype.numpy) for _ in pairs]
-    pieces = [
+    shards = [
         split_array(a, source, mesh, seed) for seed, (a, (source, _)) in enumerate(zip(arrays, pairs, strict=True))
     ]
     made = executable.run([
         GlobalArray(placement, layout, {p: np.ascontiguousarray(x[p]) for p in executable.programs})
-        for layout, x in zip(executable.arguments, pieces, strict=True)
+        for layout, x in zip(executable.arguments, shards, strict=True)
     ])  # fmt: skip
     for result, array, pair in zip(made, arrays, pairs, strict=True):
         np.testing.assert_array_equal(result.numpy(), array, err_msg=f"{dtype.name} on {mesh}: {pair}")
@@ -93,7 +93,7 @@ def check_roots(world: World, dtype: DType, run: Callable[..., Array]) -> None:
     """
     rng, members = np.random.default_rng(5), world.size
     arrays = [rng.integers(0, 2, SHAPE).astype(dtype.numpy) for _ in range(members)]
-    names = [("ccl_broadcast", {})]
+    names: Any = [("ccl_broadcast", {})]
     if dtype.has_sums:
         names += [("ccl_reduce", {"reduce_type": r}) for r in ("sum", "max")]
     for root, (name, how) in itertools.product(range(members), names):

@@ -63,7 +63,7 @@ def training(name: str, ranks: list[int]) -> None:
 
 
 def largest(name: str, ranks: list[int]) -> None:
-    """Maxima over ranks, of NaN and of negative numbers; pieces stay on the GPU between programs."""
+    """Maxima over ranks, of NaN and of negative numbers; shards stay on the GPU between programs."""
     x = np.array([[-1, -8, -7, 2], [-3, np.nan, -9, np.inf], [-4, -2, -6, -np.inf]], np.float32)
     if name != "float32":
         x = np.nan_to_num(x, posinf=9, neginf=-9)
@@ -154,7 +154,7 @@ def _move(name: str, at: Any, elements: int) -> None:
         rows = flow.cumsum(x, 0)
         return [rows.to_global(sbp=flow.sbp.broadcast), (rows * 2).to_global(sbp=flow.sbp.broadcast)]
 
-    held, recorded = [], []
+    held, recorded = list[Any](), list[Any]()
     for number in range(12):
         x = np.full((3, elements), number, name)
         made = program(flow.tensor(x).to_global(at, flow.sbp.split(1)))

@@ -31,7 +31,7 @@ def share_repeated() -> None:
 
 
 def gather() -> None:
-    """The pieces of a tensor, everywhere."""
+    """The shards of a tensor, everywhere."""
     X.to_global(ALL, BROADCAST)
 
 

@@ -86,14 +86,14 @@ def check_gradient_of_a_tensor_of_the_process() -> None:
     np.testing.assert_allclose(curve.numpy(), 6 * np.arange(1.0, 6.0))
 
 
-def check_gradients_of_pieces() -> None:
-    """Gradients of pieces flow back to the tensor; of the simulated ranks only the first has a piece."""
+def check_gradients_of_shards() -> None:
+    """Gradients of shards flow back to the tensor; of the simulated ranks only the first has a shard."""
     real, array = mpi.launched(), np.arange(1.0, 16.0).reshape(5, 3)
     every = flow.placement.all() if real else flow.placement("cpu", [0, 1])
     for sbp in (S(0), S(1), B, P):
         x = flow.tensor(array).to_global(every, sbp).requires_grad_()
-        piece = (x * 2.0).to_global(sbp=sbp).to_local()
-        (piece * piece).sum().backward()
+        shard = (x * 2.0).to_global(sbp=sbp).to_local()
+        (shard * shard).sum().backward()
         first = np.zeros_like(array)
         first[{S(0): np.s_[:3], S(1): np.s_[:, :2]}.get(sbp, ...)] = 1.0
         np.testing.assert_allclose(x.grad.numpy(), 8.0 * array * (1.0 if real else first), err_msg=str(sbp))
@@ -115,7 +115,7 @@ def main() -> None:
     check_pipeline()
     check_eager_pipeline()
     check_gradient_of_a_tensor_of_the_process()
-    check_gradients_of_pieces()
+    check_gradients_of_shards()
     check_layouts_of_gradients()
     print(f"rank {mpi.world().rank} is done", flush=True)
 

@@ -72,11 +72,11 @@ def test_gradients_of_local_tensors_are_local() -> None:
     placement_cases.check_gradient_of_a_tensor_of_the_process()
 
 
-def test_pieces_have_gradients() -> None:
-    placement_cases.check_gradients_of_pieces()
+def test_shards_have_gradients() -> None:
+    placement_cases.check_gradients_of_shards()
 
 
-def test_gradients_of_pieces_have_gradients() -> None:
+def test_gradients_of_shards_have_gradients() -> None:
     x = flow.tensor([1.0, 2.0, 3.0]).to_global(flow.placement("cpu", [0, 1]), S(0)).requires_grad_()
     (slope,) = flow.autograd.grad((x * x * x).to_local().sum(), x, create_graph=True)
     (curve,) = flow.autograd.grad(slope.to_local().sum(), x)
@@ -87,7 +87,7 @@ def test_gradients_lie_as_is_asked() -> None:
     placement_cases.check_layouts_of_gradients()
 
 
-def test_compiled_functions_have_no_pieces() -> None:
+def test_compiled_functions_have_no_shards() -> None:
     with pytest.raises(flow.TraceError, match="to_local: expected a tensor outside of compiled functions"):
         flow.compile(lambda x: x.to_local(), placement=flow.placement("cpu", [0, 1]))(np.ones(2))
 

@@ -184,7 +184,7 @@ def test_gradients_of_parts_of_a_batch_are_accumulated(scale):
             loss.backward()
             return y, {"loss": loss}
 
-    graph, x = Train(), np.float32([[1, 2], [0, 1], [3, -1], [1, 1]])
+    graph, x = Train(), np.array([[1, 2], [0, 1], [3, -1], [1, 1]], np.float32)
     y, losses = graph(flow.tensor(x), flow.tensor(2.0))
     wanted = 2 * x.sum(1, keepdims=True)
     np.testing.assert_array_equal(y.numpy(), wanted)

@@ -6,6 +6,7 @@ import pickle
 import signal
 import subprocess
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
@@ -38,7 +39,9 @@ def flat(model, optimizer, schedule):
 def test_training_is_resumed(tmp_path):
     first = parts(1)
     advance(**first, count=4)
-    flow.Checkpoint(tmp_path / "new" / "run.safetensors", **first).save(step=4, best=0.1, curve=[np.float64([1, 2])])
+    flow.Checkpoint(tmp_path / "new" / "run.safetensors", **first).save(
+        step=4, best=0.1, curve=[np.array([1, 2], np.float64)]
+    )
     advance(**first, count=3)
     second = parts(2)
     values = flow.Checkpoint(tmp_path / "new" / "run.safetensors", **second).load()
@@ -98,7 +101,7 @@ def test_unfinished_files_of_killed_writers_are_removed(tmp_path, monkeypatch):
     flow.save({"x": flow.zeros(3)}, path)
     assert subprocess.run([sys.executable, "-c", KILLED, path], check=False).returncode == -signal.SIGKILL
     assert len(list(tmp_path.iterdir())) == 3 and flow.load(path)["x"].tolist() == [0, 0, 0]
-    found = []
+    found: list[Any] = []
 
     def replace(source, target, rename=os.replace):
         if not found:

@@ -1,6 +1,7 @@
 """Tensors on a device, on a driver made of host memory: eager mode, modules, training, mixed devices."""
 
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
@@ -77,7 +78,7 @@ def test_the_present_device_and_what_it_is():
 
 def test_elements_that_wait_on_the_host(cuda):
     x = flow.tensor(floats(3, 4), device="cuda:1", requires_grad=True)
-    values = x.numpy().copy()
+    values: Any = x.numpy().copy()
     x.offload()
     assert x.is_offloaded() and x.device == "cpu" and x.requires_grad
     x.load()

@@ -89,7 +89,7 @@ def test_masks_that_do_not_fit():
 
 @pytest.mark.parametrize("condition", [np.array([1, 0]), np.array([True, False])])
 def test_where_with_a_condition_alone(condition):
-    x, y = np.float32([1, 2]), np.float32([3, 4])
+    x, y = np.array([1, 2], np.float32), np.array([3, 4], np.float32)
     assert flow.tensor(condition).where(flow.tensor(x), flow.tensor(y)).tolist() == [1.0, 4.0]
     assert flow.compile(lambda c, x, y: c.where(x, y))(condition, x, y).tolist() == [1.0, 4.0]
     assert [v.tolist() for v in flow.tensor(condition).where()] == [[0]]

@@ -4,6 +4,7 @@ An empty sum is 0, an empty mean NaN, an empty product 1; tensors without a path
 """
 
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ import oneflow as flow
 
 F = flow.nn.functional
 #: By name: the function, the shapes of the operands, the shape of the result, and the value of all its elements.
-ROWS = {}
+ROWS: dict[Any, Any] = {}
 
 
 def row(name, function, operands, shape, value=None):

@@ -1,5 +1,7 @@
 """`flow.fft` against SciPy's transforms, gradients against the adjoints, and `flow.stft` from the definition."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import scipy.fft
@@ -18,7 +20,7 @@ LINES = ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")
 def test_transforms_are_those_of_scipy(name, norm):
     x = REALS if name in FROM_REALS else COMPLEX
     ours, theirs = getattr(flow.fft, name), getattr(scipy.fft, name)
-    cases = [({}, {})]
+    cases: Any = [({}, {})]
     if name in LINES:
         cases += [({"n": n, "dim": 1}, {"n": n, "axis": 1}) for n in (3, 6)]
     else:

@@ -1,6 +1,7 @@
 """Hooks on tensors and modules: the same scenarios in PyTorch, with the arguments of the hooks, in order."""
 
 import copy
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from oneflow import nn
 
 torch = pytest.importorskip("torch", reason="compares with PyTorch, which tests do not depend on")
 
-SCENARIOS = []
+SCENARIOS: list[Any] = []
 
 
 def scenario(function):
@@ -235,7 +236,7 @@ def backward_twice(m, nn, log):
 @pytest.mark.filterwarnings("ignore:Full backward hook is firing")
 @pytest.mark.parametrize("fn", SCENARIOS, ids=lambda fn: fn.__name__)
 def test_hook_scenarios_equal_pytorch(fn):
-    want, got = [], []
+    want, got = list[Any](), list[Any]()
     fn(torch, torch.nn, want)
     fn(flow, nn, got)
     assert got == want

@@ -100,12 +100,12 @@ def test_cat_leaves_out_empty_vectors(wrapped):
 #: Operands, and the quotients rounded down and towards 0.
 QUOTIENTS = [
     (np.array([7, -7, 5]), np.array([2, 2, -2]), [3, -4, -3], [3, -3, -2]),
-    (np.float32([7, -7, 5.5]), np.array([2, 2, -2]), [3, -4, -3], [3, -3, -2]),
+    (np.array([7, -7, 5.5], np.float32), np.array([2, 2, -2]), [3, -4, -3], [3, -3, -2]),
     (np.array([7, -7]), 2, [3, -4], [3, -3]),
     (np.array([7, -7]), 2.5, [2, -3], [2, -2]),
     (7, np.array([2, -2]), [3, -4], [3, -3]),
-    (np.float32([7, -7]), 0.0, [np.inf, -np.inf], [np.inf, -np.inf]),
-    (np.int32([2**30 + 1]), np.int32([1]), [2**30 + 1], [2**30 + 1]),
+    (np.array([7, -7], np.float32), 0.0, [np.inf, -np.inf], [np.inf, -np.inf]),
+    (np.array([2**30 + 1], np.int32), np.array([1], np.int32), [2**30 + 1], [2**30 + 1]),
 ]
 
 
@@ -172,7 +172,7 @@ IMAGES = {
 @pytest.mark.parametrize("name", IMAGES)
 def test_interpolation(name, wrapped):
     options, want, grad = IMAGES[name]
-    x = nn.Parameter(np.float32([[[[1, 2, 4], [8, 16, 32]]]]))
+    x = nn.Parameter(np.array([[[[1, 2, 4], [8, 16, 32]]]], np.float32))
 
     def step():
         y = F.interpolate(x, **options)

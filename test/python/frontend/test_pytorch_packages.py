@@ -15,7 +15,7 @@ from oneflow.autograd import functional as AF  # noqa: N812
 from oneflow.frontend.core.compilation import COMPILE_OPTIONS
 from oneflow.lowering.options import AUTOTUNE, DETERMINISTIC, PRECISION
 
-X, V = np.float32([1, 2]), np.float32([3, -1])
+X, V = np.array([1, 2], np.float32), np.array([3, -1], np.float32)
 
 
 def cubes(x):
@@ -41,7 +41,7 @@ def test_products_with_jacobians():
 
 
 def test_products_with_hessians():
-    x, y, v = flow.tensor(X), flow.tensor(V), flow.tensor(np.float32([1, -2]))
+    x, y, v = flow.tensor(X), flow.tensor(V), flow.tensor(np.array([1, -2], np.float32))
     np.testing.assert_allclose(AF.hessian(lambda x: cubes(x).sum(), x).numpy(), np.diag(6 * X))
     (_, xy), (yx, yy) = AF.hessian(mixed, (x, y))
     np.testing.assert_allclose(xy.numpy(), np.diag(2 * X))

@@ -1,6 +1,7 @@
 """Passes do not repeat work: for operations in bodies, and for equal operations."""
 
 import sys
+from typing import Any
 
 import pytest
 from call_counts import calls_of, counting
@@ -101,7 +102,7 @@ def calls_of_passes(stage, count):
         return x
 
     module = flow.trace(layers, *[flow.TensorSpec((8, 8))] * 3)
-    found = {}
+    found: dict[Any, Any] = {}
     with counting() as count_now:
         watch = Watch(reproducers=None, verify_each=False, timing=True, clock=count_now)
         Pipeline.parse(f"builtin.module({','.join(passes_to(stage))})", module.context).run(module, watch=watch)

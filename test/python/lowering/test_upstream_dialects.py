@@ -140,7 +140,7 @@ CONTROL: dict[str, tuple[str, str, str, list[Any], Any]] = {
     "for_unsigned": (
         loop("%0", '%0 = "oneflow.broadcast_add"(%a, %a) : (tensor<2xui8>, tensor<2xui8>) -> tensor<2xui8>',
              kind="tensor<2xui8>"),
-        "%x: tensor<2xui8>", "tensor<2xui8>", [np.uint8([3, 77])], np.uint8([24, 616 % 256])),
+        "%x: tensor<2xui8>", "tensor<2xui8>", [np.array([3, 77], np.uint8)], np.array([24, 616 % 256], np.uint8)),
     "while": (
         f"""%r = scf.while (%a = %x) : ({F}) -> {F} {{
           %s = "oneflow.reduce_sum"(%a) {{axis = [0], keepdims = false}} : ({F}) -> tensor<f32>
@@ -163,7 +163,7 @@ CONTROL: dict[str, tuple[str, str, str, list[Any], Any]] = {
           scf.yield %f : f32
         }
         %r = tensor.from_elements %s, %z : tensor<2xf32>""",
-        f"%x: {F}, %p: tensor<i1>", "tensor<2xf32>", [X, np.bool_(True)], np.float32([0.5, 0])),
+        f"%x: {F}, %p: tensor<i1>", "tensor<2xf32>", [X, np.bool_(True)], np.array([0.5, 0], np.float32)),
     "forall": (
         f"""%r = scf.forall (%i) in (4) shared_outs(%o = %x) -> ({F}) {{
           %s = tensor.extract_slice %x[%i] [1] [1] : {F} to tensor<1xf32>
@@ -184,7 +184,7 @@ CONTROL: dict[str, tuple[str, str, str, list[Any], Any]] = {
         %w = arith.index_cast %n : index to i64
         %r = tensor.from_elements %w, %p : tensor<2xi64>""",
         "%x: tensor<?x?xf32>, %k: tensor<i64>", "tensor<2xi64>", [np.ones((2, 3), np.float32), np.int64(1)],
-        np.int64([3, 1])),
+        np.array([3, 1], np.int64)),
     "chosen_by_a_number": (
         f"""%c = tensor.extract %p[] : tensor<i1>
         %0 = {SQUARE.format('%x', F)}

@@ -21,7 +21,7 @@ from oneflow.dialect.record import Registry
 from oneflow.lowering.pipelines import STAGES
 from oneflow.passes.base import Pass, PassError, PipelineError
 from oneflow.passes.pipeline import Pipeline, PipelineFailure, Watch
-from oneflow.passes.pipeline_text import Step, format_steps, parse_pipeline, split_options
+from oneflow.passes.pipeline_text import PipelineStep, format_steps, parse_pipeline, split_options
 from oneflow.passes.registry import PASSES, PIPELINES, register_pass
 from oneflow.passes.upstream import UPSTREAM
 
@@ -93,7 +93,7 @@ def test_text_round_trips(context: ir.Context) -> None:
 def test_flags_nest_where_mlir_wants_a_function(context: ir.Context) -> None:
     """As mlir-opt does."""
     pipeline = Pipeline.from_flags([("llvm-request-c-wrappers", ""), ("cse", "")], context)
-    assert pipeline.steps == (Step("llvm-request-c-wrappers", "", ("func.func",)), Step("cse"))
+    assert pipeline.steps == (PipelineStep("llvm-request-c-wrappers", "", ("func.func",)), PipelineStep("cse"))
 
 
 @pytest.mark.parametrize(

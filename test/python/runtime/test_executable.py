@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -219,7 +220,7 @@ def test_constants():
       return %0, %1 : tensor<3xf32>, tensor<2xi1>
     }""")
     first, second = executable()
-    np.testing.assert_array_equal(first, np.float32([1, 2, 3]))
+    np.testing.assert_array_equal(first, np.array([1, 2, 3], np.float32))
     np.testing.assert_array_equal(second, [True, False])
 
 
@@ -306,7 +307,7 @@ def test_called_from_several_threads_at_once():
     executable = build(SOFTMAX)
     inputs = [np.random.default_rng(i).normal(size=(300, 257)).astype(np.float32) for i in range(4)]
     want = [executable(x)[0] for x in inputs]
-    same = []
+    same: list[Any] = []
 
     def work(number):
         same.extend(np.array_equal(executable(inputs[number])[0], want[number]) for _ in range(25))
@@ -523,7 +524,7 @@ def test_entry_among_others():
     }""",
         "other",
     )
-    np.testing.assert_array_equal(executable(np.float32([1, 2, 3]))[0], np.float32([-2, -4, -6]))
+    np.testing.assert_array_equal(executable(np.array([1, 2, 3], np.float32))[0], np.array([-2, -4, -6], np.float32))
     with pytest.raises(ValueError, match="expected a function 'absent'"):
         build(ADD, "absent")
 

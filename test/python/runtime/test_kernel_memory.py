@@ -4,6 +4,7 @@ import ctypes
 import re
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
@@ -43,7 +44,7 @@ def library():
 
 @pytest.mark.parametrize("take", ["oneflow_rt_temporary", "_mlir_memref_to_llvm_alloc"])
 def test_kernel_allocations_are_freed_after_the_run(library, take):
-    blocks = []
+    blocks: list[Any] = []
 
     @ENTRY
     def entry(io, workspace):

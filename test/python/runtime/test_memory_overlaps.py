@@ -2,6 +2,7 @@
 
 import itertools
 import random
+from typing import Any
 
 from oneflow.runtime.spans import SpanMap, Spans, overlap, overlapping_pairs
 
@@ -18,7 +19,7 @@ def test_overlaps_equal_those_of_all_comparisons():
         pairs = itertools.combinations(range(len(spans)), 2)
         wanted = [(a, b) for a, b in pairs if set(range(*spans[a][1:])) & set(range(*spans[b][1:]))]
         assert sorted(overlapping_pairs(spans)) == [(a, b) for a, b in wanted if spans[a][0] == spans[b][0]]
-        placed = SpanMap()
+        placed: Any = SpanMap()
         for number, span in enumerate(spans):
             placed.add(span, number)
         for one in drawn(5, seed + 1000):

@@ -113,7 +113,7 @@ SAMPLES = [*READ, *ADD]
 BAD = [
     Bad(
         "gather", [t(3), i32([0])], {"logical_size": 4, "logical_begin": 2},
-        match="expected a piece of an axis of logical_size 4, got 3 elements from logical_begin 2 on",
+        match="expected a shard of an axis of logical_size 4, got 3 elements from logical_begin 2 on",
     ),
     Bad("gather", [t(3), t(2)], match="expected indices of type i32, i64, got f32"),
     Bad("gather", [t(3), i32([0])], {"axis": 1}, match="expected axis in [-1, 1), got 1"),

@@ -31,7 +31,7 @@ DOMAINS = {
 CURVES = """asinh atan cos cosh sin sinh tan tanh erf erfc exp exp2 expm1 reciprocal_no_nan square_relu selu sigmoid
     silu quick_gelu gelu fast_gelu log_sigmoid mish softsign hardsigmoid hardswish""".split()
 #: Attributes of the operators that have some.
-SHAPED = (
+SHAPED: Any = (
     ("leaky_relu", {"alpha": 0.25}),
     ("elu", {"alpha": 1.5}),
     ("celu", {"alpha": 1.5}),

@@ -12,18 +12,18 @@ func.func @cast(%x: tensor<4x6xf32>, %n: tensor<4x?xi8>) -> (tensor<*xf32>, tens
   return %0, %1 : tensor<*xf32>, tensor<*xi8>
 }
 
-// Member 1 of 2; pieces of 5 rows are 3 and 2.
+// Member 1 of 2; shards of 5 rows are 3 and 2.
 // CHECK-LABEL: func.func @collectives(
 // CHECK-SAME: -> (tensor<5x4xf32>, tensor<2x4xf32>, tensor<5x4xf32>, tensor<5x2xf32>)
-func.func @collectives(%whole: tensor<5x4xf32>, %piece: tensor<2x4xf32>)
+func.func @collectives(%whole: tensor<5x4xf32>, %shard: tensor<2x4xf32>)
     -> (tensor<*xf32>, tensor<*xf32>, tensor<*xf32>, tensor<*xf32>) {
   %0 = "oneflow.ccl_all_reduce"(%whole) {mesh_axes = [0 : si32], members = 2 : si64, index = 1 : si64}
     : (tensor<5x4xf32>) -> tensor<*xf32>
   %1 = "oneflow.ccl_reduce_scatter"(%whole) {axis = 0 : si64, sizes = [3, 2], mesh_axes = [0 : si32],
     members = 2 : si64, index = 1 : si64} : (tensor<5x4xf32>) -> tensor<*xf32>
-  %2 = "oneflow.ccl_all_gather"(%piece) {axis = 0 : si64, sizes = [3, 2], mesh_axes = [0 : si32],
+  %2 = "oneflow.ccl_all_gather"(%shard) {axis = 0 : si64, sizes = [3, 2], mesh_axes = [0 : si32],
     members = 2 : si64, index = 1 : si64} : (tensor<2x4xf32>) -> tensor<*xf32>
-  %3 = "oneflow.ccl_all_to_all"(%piece) {in_axis = 0 : si64, in_sizes = [3, 2], out_axis = 1 : si64,
+  %3 = "oneflow.ccl_all_to_all"(%shard) {in_axis = 0 : si64, in_sizes = [3, 2], out_axis = 1 : si64,
     out_sizes = [2, 2], mesh_axes = [0 : si32], members = 2 : si64, index = 1 : si64}
     : (tensor<2x4xf32>) -> tensor<*xf32>
   return %0, %1, %2, %3 : tensor<*xf32>, tensor<*xf32>, tensor<*xf32>, tensor<*xf32>

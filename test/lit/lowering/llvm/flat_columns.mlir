@@ -6,7 +6,7 @@
 // CHECK-DAG: memref.view {{.*}} : memref<1xi8> to memref<32x12x12xf32>
 // CHECK-DAG: %[[RESULT:.*]] = memref.view {{.*}} : memref<1xi8> to memref<64x100xf32>
 
-// A block begins at any column of a row of the image, and packs pieces of rows: full vectors, then masked ones.
+// A block begins at any column of a row of the image, and packs segments of rows: full vectors, then masked ones.
 // CHECK: %[[FIRST:.*]] = arith.divui %{{.*}}, %c10
 // CHECK: scf.for %[[ROW:.*]] = %[[FIRST]] to
 // CHECK: %[[FULL:.*]] = vector.load %{{.*}} : memref<32x12x12xf32>

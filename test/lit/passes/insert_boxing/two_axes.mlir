@@ -11,7 +11,7 @@ module attributes {oneflow.mesh = array<i64: 2, 2>} {
     return %x : tensor<5x4xf32>
   }
 
-  // One axis changes, the other keeps its pieces.
+  // One axis changes, the other keeps its shards.
   // RANK-LABEL: func.func @gather
   // RANK: "oneflow.ccl_all_gather"(%arg0) {axis = 0 : i64, index = 1 : i64, members = 2 : i64, mesh_axes = array<i32: 0>, sizes = array<i64: 3, 2>} : (tensor<2x2xf32>) -> tensor<5x2xf32>
   func.func @gather(%x: tensor<5x4xf32> {oneflow.nd_sbp = [#sbp.split<0>, #sbp.split<1>]})

@@ -43,22 +43,22 @@ func.func @apart(%x: tensor<6x4xf32> {oneflow.nd_sbp = [#sbp.split<0>]}, %y: ten
   return %0, %1, %3, %x : tensor<4xf32>, tensor<4xf64>, tensor<f32>, tensor<6x4xf32>
 }
 
-// One collective gathers pieces along one axis; collectives stay before the readers.
-// CHECK-LABEL: func.func @pieces
+// One collective gathers shards along one axis; collectives stay before the readers.
+// CHECK-LABEL: func.func @shards
 // CHECK: "oneflow.exp"(%arg0)
 // CHECK: "oneflow.exp"(%arg1)
 // CHECK-COUNT-2: oneflow.joined = 0
 // CHECK-NEXT: return
-// RANK-LABEL: func.func @pieces
+// RANK-LABEL: func.func @shards
 // RANK: "oneflow.ccl_all_gather"(%{{.*}}, %{{.*}}) {axis = 0 : i64, index = 1 : i64, members = 2 : i64, mesh_axes = array<i32: 0>, sizes = array<i64: 2, 1, 1, 1>} : (tensor<1x?xf32>, tensor<1x?xf32>) -> (tensor<?x?xf32>, tensor<?x?xf32>)
-func.func @pieces(%x: tensor<3x4xf32> {oneflow.nd_sbp = [#sbp.split<0>]}, %y: tensor<2x3xf32> {oneflow.nd_sbp = [#sbp.split<0>]})
+func.func @shards(%x: tensor<3x4xf32> {oneflow.nd_sbp = [#sbp.split<0>]}, %y: tensor<2x3xf32> {oneflow.nd_sbp = [#sbp.split<0>]})
     -> (tensor<3x4xf32> {oneflow.nd_sbp = [#sbp.broadcast]}, tensor<2x3xf32> {oneflow.nd_sbp = [#sbp.broadcast]}) {
   %0 = "oneflow.exp"(%x) {oneflow.out_nd_sbp = [[#sbp.split<0>]]} : (tensor<3x4xf32>) -> tensor<3x4xf32>
   %1 = "oneflow.exp"(%y) {oneflow.out_nd_sbp = [[#sbp.split<0>]]} : (tensor<2x3xf32>) -> tensor<2x3xf32>
   return %0, %1 : tensor<3x4xf32>, tensor<2x3xf32>
 }
 
-// Reduce-scatters join pieces by member: `sizes` lists the sizes of the first tensor, then of the next tensor.
+// Reduce-scatters join shards by member: `sizes` lists the sizes of the first tensor, then of the next tensor.
 // CHECK-LABEL: func.func @scattered
 // CHECK-COUNT-2: oneflow.joined = 0
 // RANK-LABEL: func.func @scattered

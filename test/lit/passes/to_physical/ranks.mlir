@@ -1,7 +1,7 @@
 // RUN: oneflow-opt %s --oneflow-infer-sbp="mesh=2" --oneflow-insert-boxing --oneflow-to-physical | FileCheck %s --check-prefixes=CHECK,FIRST
 // RUN: oneflow-opt %s --oneflow-infer-sbp="mesh=2" --oneflow-insert-boxing --oneflow-to-physical="rank=1 check" | FileCheck %s --check-prefixes=CHECK,SECOND
 
-// The pieces of 5 rows are 3 and 2; attributes that speak of sizes are local.
+// The shards of 5 rows are 3 and 2; attributes that speak of sizes are local.
 // FIRST: oneflow.rank = 0
 // SECOND: oneflow.rank = 1
 // CHECK-LABEL: func.func @f

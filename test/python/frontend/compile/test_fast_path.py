@@ -401,7 +401,7 @@ def test_memory_is_freed_with_the_last_array(double):
 
 
 def test_threads_share_a_program(double):
-    wrong = []
+    wrong: list[Any] = []
 
     def work(number: int) -> None:
         x = X + number

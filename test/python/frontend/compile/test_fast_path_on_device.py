@@ -338,7 +338,7 @@ def test_concurrent_device_calls_of_threads(training):
     chain = flow.compile(lambda x: flow.softmax(flow.softmax(flow.softmax(x @ scale) @ scale) @ scale))
     given = [on_device(floats(4, 4, seed=seed)) for seed in range(3)]
     wanted = [chain(x).cpu().numpy() for x in given]
-    wrong = []
+    wrong: list[Any] = []
 
     def work(number):
         got = [chain(given[number]).cpu().numpy() for _ in range(5)]

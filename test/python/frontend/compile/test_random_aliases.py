@@ -5,6 +5,7 @@
 
 import os
 import random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -76,7 +77,7 @@ def made(seed, place, arrays):
     ]
 
     def function(x):
-        given, again = [], random.Random(seed)
+        given, again = list[Any](), random.Random(seed)
         views_made_inside = [part(again, again.choice(shared), inside=True) for _ in range(2)]
         for kind, a, b, number in plan:
             step(kind, shared[a], [*shared, *views_made_inside][b], number, x, given)

@@ -1,6 +1,7 @@
 """Generators of seeds: the sequence, its state, and generators that threads share."""
 
 import threading
+from typing import Any
 
 import oneflow as flow
 
@@ -39,7 +40,7 @@ def test_a_state_continues_the_sequence() -> None:
 
 def test_threads_share_a_generator() -> None:
     """Each seed is taken once."""
-    generator, taken = flow.Generator().manual_seed(2), [[] for _ in range(4)]
+    generator, taken = flow.Generator().manual_seed(2), [list[Any]() for _ in range(4)]
     threads = [
         threading.Thread(target=lambda own: own.extend(generator.next() for _ in range(2000)), args=(own,))
         for own in taken

@@ -191,4 +191,4 @@ def test_bools_are_true_of_any_number_but_0(name, number):
 @pytest.mark.parametrize("number", [-256, 256])
 def test_numbers_that_an_unsigned_tensor_cannot_hold(number):
     with pytest.raises(ValueError, match=rf"expected a number in \[0, 255\] with a tensor of ui8, got {number}"):
-        flow.lt(flow.tensor(np.uint8([1])), number)
+        flow.lt(flow.tensor(np.array([1], np.uint8)), number)

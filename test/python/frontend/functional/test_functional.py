@@ -98,7 +98,7 @@ UNARY = [
     (lambda x: flow.clamp(x, max=3), lambda x: np.minimum(x, 3), U8),
     (
         lambda x: flow.clamp(x, max=flow.tensor([0.0, 1.0, 2.0, 3.0])),
-        lambda x: np.minimum(x, np.float32([0, 1, 2, 3])),
+        lambda x: np.minimum(x, np.array([0, 1, 2, 3], np.float32)),
         F32,
     ),
     (lambda x: x.to(flow.int64), lambda x: x.astype(np.int64), F32),
@@ -286,9 +286,9 @@ SOURCES = [
     (lambda: flow.arange(0, 1, 0.25), np.arange(0, 1, 0.25, np.float32)),
     (lambda: flow.arange(3, dtype=flow.float64), np.arange(3.0)),
     (lambda: flow.eye(3, 2), np.eye(3, 2, dtype=np.float32)),
-    (lambda: flow.tensor([[1.0, 2.0]]), np.float32([[1, 2]])),
+    (lambda: flow.tensor([[1.0, 2.0]]), np.array([[1, 2]], np.float32)),
     (lambda: flow.tensor(7), np.asarray(7)),
-    (lambda: flow.tensor([1, 2], dtype=flow.uint8), np.uint8([1, 2])),
+    (lambda: flow.tensor([1, 2], dtype=flow.uint8), np.array([1, 2], np.uint8)),
     (lambda: flow.full((), float("inf")), np.float32(np.inf)),
 ]
 

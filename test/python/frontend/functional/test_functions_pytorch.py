@@ -11,8 +11,8 @@ import oneflow.nn.functional as F  # noqa: N812
 torch = pytest.importorskip("torch", reason="compares with PyTorch, which tests do not depend on")
 
 RNG = np.random.default_rng(7)
-FLOATS = np.float32([[1.5, -2.0, 3.0], [0.5, 0.0, -1.0]])
-INTEGERS = np.int64([[1, -1, 2], [3, 0, 5]])
+FLOATS = np.array([[1.5, -2.0, 3.0], [0.5, 0.0, -1.0]], np.float32)
+INTEGERS = np.array([[1, -1, 2], [3, 0, 5]], np.int64)
 BOOLS = np.array([[True, False], [False, False], [True, True]])
 LINE, IMAGE, VOLUME = (RNG.normal(size=(2, *[6] * n)).astype(np.float32) for n in (1, 2, 3))
 #: A name, a function of a framework and tensors, and the values of the tensors.
@@ -24,7 +24,7 @@ CASES = {
     "clip": (lambda f, x: f.clip(x, -1, 2), FLOATS),
     "clip above": (lambda _, x: x.clip(max=1), INTEGERS),
     "pow, base": (lambda _, x: 2 ** x.abs(), INTEGERS),
-    "pow, float exponent": (lambda _, x: x**-1.0, np.int64([1, 2, -4])),
+    "pow, float exponent": (lambda _, x: x**-1.0, np.array([1, 2, -4], np.int64)),
     "lerp, all broadcast": (lambda f, x: f.lerp(x[:, :1], x[:1], f.tensor([0.25])), FLOATS),
     "gather of a vector at a scalar": (lambda f, x: f.gather(x, 0, f.tensor(2)), FLOATS[0]),
     "tensordot, sizes of 1": (lambda f, x: f.tensordot(x[:1], x, dims=([0], [0])), FLOATS),
@@ -56,7 +56,7 @@ CASES = {
     "sign of bools": (lambda f, x: (f.sign(x), f.square(x), f.isfinite(x), f.isnan(x), f.isinf(x)), BOOLS),
     "norm, 0": (lambda f, x: f.norm(x, 0, dim=1), FLOATS),
     "polygamma": (lambda f, x: tuple(f.polygamma(n, x) for n in range(5)), np.abs(FLOATS) + 0.25),
-    "vdot of complex numbers": (lambda f, x: f.vdot(x, x[[1, 2, 0]]), np.complex64([1 + 2j, -1j, 3])),
+    "vdot of complex numbers": (lambda f, x: f.vdot(x, x[[1, 2, 0]]), np.array([1 + 2j, -1j, 3], np.complex64)),
     "index_add of a scalar": (
         lambda f, x: f.index_add(x[0, 0], 0, f.tensor([0]), x[0, 1], alpha=3),
         FLOATS,

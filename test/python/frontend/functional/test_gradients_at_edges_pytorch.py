@@ -163,7 +163,7 @@ def test_higher_derivatives_of_products_with_zeros(function, values):
         np.testing.assert_allclose(got, want, 1e-6)
 
 
-PIECES = {
+PIECEWISE_LINEAR = {
     "relu": lambda x: flow.relu(x).sum(),
     "amax": lambda x: flow.amax(x * 1),
     "where": lambda x: flow.where(x > 0, x * 1, -x).sum(),
@@ -175,16 +175,16 @@ PIECES = {
 
 
 @pytest.mark.parametrize("wrap", [lambda f: f, flow.compile], ids=["eager", "compiled"])
-@pytest.mark.parametrize("name", PIECES)
-def test_second_derivatives_of_straight_pieces_are_zeros(name, wrap):
-    second = wrap(flow.grad(lambda x: flow.grad(PIECES[name])(x).sum()))
-    np.testing.assert_array_equal(np.asarray(second(np.float32([1.0, -2.0, 0.5]))), [0, 0, 0])
+@pytest.mark.parametrize("name", PIECEWISE_LINEAR)
+def test_second_derivatives_of_piecewise_linear_functions_are_zeros(name, wrap):
+    second = wrap(flow.grad(lambda x: flow.grad(PIECEWISE_LINEAR[name])(x).sum()))
+    np.testing.assert_array_equal(np.asarray(second(np.array([1.0, -2.0, 0.5], np.float32))), [0, 0, 0])
 
 
-@pytest.mark.parametrize("name", [*PIECES, "abs", "leaky_relu", "hardtanh", "prelu", "l1_loss"])
-def test_second_gradients_of_straight_pieces_are_zeros_in_eager_mode(name):
-    piece = (
-        PIECES.get(name)
+@pytest.mark.parametrize("name", [*PIECEWISE_LINEAR, "abs", "leaky_relu", "hardtanh", "prelu", "l1_loss"])
+def test_second_gradients_of_piecewise_linear_functions_are_zeros_in_eager_mode(name):
+    function = (
+        PIECEWISE_LINEAR.get(name)
         or {
             "abs": lambda x: x.abs().sum(),
             "leaky_relu": lambda x: flow.nn.functional.leaky_relu(x).sum(),
@@ -194,7 +194,7 @@ def test_second_gradients_of_straight_pieces_are_zeros_in_eager_mode(name):
         }[name]
     )
     x, other = flow.tensor([1.0, -2.0, 0.5], requires_grad=True), flow.ones(3).requires_grad_()
-    (first,) = flow.autograd.grad(piece(x), [x], create_graph=True)
+    (first,) = flow.autograd.grad(function(x), [x], create_graph=True)
     second, none = flow.autograd.grad((first * flow.ones(3)).sum(), [x, other], allow_unused=True)
     assert second.tolist() == [0, 0, 0] and none is None
 

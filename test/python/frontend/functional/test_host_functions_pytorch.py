@@ -11,7 +11,10 @@ torch = pytest.importorskip("torch", reason="compares with PyTorch, which tests 
 RNG = np.random.default_rng(3)
 MATRICES = RNG.normal(size=(2, 3, 3))
 SCORES = RNG.normal(size=(6, 3, 4)).astype(np.float32)
-TARGETS, LENGTHS = np.int64([[1, 2, 2], [3, 1, 0], [2, 2, 2]]), (np.int64([6, 5, 4]), np.int64([3, 2, 3]))
+TARGETS, LENGTHS = (
+    np.array([[1, 2, 2], [3, 1, 0], [2, 2, 2]], np.int64),
+    (np.array([6, 5, 4], np.int64), np.array([3, 2, 3], np.int64)),
+)
 
 
 @pytest.mark.parametrize("name", ["inv", "det"])
@@ -54,16 +57,18 @@ def test_targets_one_after_the_other():
 
 def test_lengths_beyond_the_operands_are_refused():
     with pytest.raises(RuntimeError, match=r"input_lengths: expected numbers in \[0, 7\)"):
-        F.ctc_loss(SCORES, TARGETS, np.int64([6, 7, 4]), LENGTHS[1])
+        F.ctc_loss(SCORES, TARGETS, np.array([6, 7, 4], np.int64), LENGTHS[1])
 
 
 def test_nms():
-    boxes = np.float32([[0, 0, 4, 4], [1, 0.5, 5, 4], [5, 5, 7, 8], [0, 0, 4, 3.9]])
-    assert flow.nms(boxes, np.float32([0.2, 0.9, 0.1, 0.8]), 0.5).numpy().tolist() == [1, 2]
+    boxes = np.array([[0, 0, 4, 4], [1, 0.5, 5, 4], [5, 5, 7, 8], [0, 0, 4, 3.9]], np.float32)
+    assert flow.nms(boxes, np.array([0.2, 0.9, 0.1, 0.8], np.float32), 0.5).numpy().tolist() == [1, 2]
 
 
 def test_greedy_decoder():
-    log_probs = np.log(np.float32([[[0.7, 0.2, 0.1]], [[0.6, 0.3, 0.1]], [[0.1, 0.1, 0.8]], [[0.2, 0.7, 0.1]]]))
+    log_probs = np.log(
+        np.array([[[0.7, 0.2, 0.1]], [[0.6, 0.3, 0.1]], [[0.1, 0.1, 0.8]], [[0.2, 0.7, 0.1]]], np.float32)
+    )
     decoded, total = flow.ctc_greedy_decoder(log_probs, [4])
     assert decoded.numpy().tolist() == [[0, 1, 0, 0]]
     np.testing.assert_allclose(total.numpy(), -np.log([[0.7 * 0.6 * 0.8 * 0.7]]), rtol=1e-6)

@@ -9,7 +9,7 @@ import oneflow as flow
 from oneflow.frontend import functional
 from oneflow.nn import functional as F  # noqa: N812
 
-X = np.float32([1, -2])
+X = np.array([1, -2], np.float32)
 
 
 @pytest.mark.parametrize(

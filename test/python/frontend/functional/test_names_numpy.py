@@ -8,16 +8,16 @@ from oneflow.nn import functional as F  # noqa: N812
 
 A = np.arange(6, dtype=np.float32).reshape(2, 3) - 2.5
 B = np.linspace(0.5, 2, 6, dtype=np.float32).reshape(2, 3)
-V, W = np.float32([1, -2, 3]), np.float32([0.5, 4, -1])
+V, W = np.array([1, -2, 3], np.float32), np.array([0.5, 4, -1], np.float32)
 CUBE = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
-NAN = np.float32([1, np.nan, 3])
+NAN = np.array([1, np.nan, 3], np.float32)
 #: Second arguments of Hurwitz's zeta function, the values of SciPy 1.17, and first arguments.
 ZETA = (
     [1.0, 0.25, 1.0, 1.0, 2.5], [1.6449340668482266, 10.213055360466601, np.inf, np.nan, 0.11810202582086368],
     [2.0, 1.5, 1.0, 0.5, 3.0],
 )  # fmt: skip
-SQUARE = np.float32([[2, 1, 0], [1, 3, 1], [0, -1, 1]])
-BOXES = np.float32([[0, 0, 2, 2], [0, 0, 2, 1.9], [3, 3, 4, 4]])
+SQUARE = np.array([[2, 1, 0], [1, 3, 1], [0, -1, 1]], np.float32)
+BOXES = np.array([[0, 0, 2, 2], [0, 0, 2, 1.9], [3, 3, 4, 4]], np.float32)
 INTS = np.array([[3, 1, 2], [0, 5, 4]])
 
 #: Each call, and NumPy's value.
@@ -37,7 +37,7 @@ CASES = {
     "column_stack": (lambda: flow.column_stack((t(V), t(W))), np.column_stack((V, W))),
     "cross": (lambda: flow.cross(t(V), t(W)), np.cross(V, W)),
     "cross_of_columns": (lambda: flow.cross(t(A.T), t(B.T)), np.cross(A, B).T),
-    "bincount_of_bytes": (lambda: flow.bincount(flow.tensor(np.uint8([3, 0, 3]))), [1, 0, 0, 2]),
+    "bincount_of_bytes": (lambda: flow.bincount(flow.tensor(np.array([3, 0, 3], np.uint8))), [1, 0, 0, 2]),
     "tensordot_dims_of_tensor": (lambda: flow.tensordot(t(A), t(B), flow.tensor([2])), np.tensordot(A, B, 2)),
     "norm_0_gradient": (lambda: flow.grad(lambda x: flow.norm(x, 0))(t(A)), np.zeros((2, 3))),
     "diag_of_vector": (lambda: flow.diag(t(V), -1), np.diag(V, -1)),
@@ -132,7 +132,7 @@ CASES = {
     "movedim": (lambda: flow.movedim(t(CUBE), (0, 1), (2, 0)), np.moveaxis(CUBE, (0, 1), (2, 0))),
     "inv": (lambda: flow.linalg.inv(t(SQUARE)), np.linalg.inv(SQUARE)),
     "det": (lambda: flow.linalg.det(flow.stack([t(SQUARE), t(SQUARE.T)])), [np.linalg.det(SQUARE)] * 2),
-    "nms": (lambda: flow.nms(t(BOXES), flow.tensor([0.5, 0.9, 0.1]), 0.5), np.int32([1, 2])),
+    "nms": (lambda: flow.nms(t(BOXES), flow.tensor([0.5, 0.9, 0.1]), 0.5), np.array([1, 2], np.int32)),
     "affine_grid": (lambda: F.grid_sample(t(CUBE[None]), F.affine_grid(flow.tensor([[[1.0, 0, 0], [0, 1.0, 0]]]),
                                                                        [1, 2, 3, 4])), CUBE[None]),
     "deform_conv2d": (lambda: F.deform_conv2d(t(CUBE[None]), flow.ones(1, 2, 3, 4), flow.ones(1, 2, 1, 1)),
@@ -215,7 +215,7 @@ def test_invalid_arguments_of_numpy_names(name):
 def test_gradients_through_composed_functions():
     x = flow.tensor(A, requires_grad=True)
     (flow.einsum("ij,kj->ik", x, t(B)) * flow.tensor([[1.0, 2.0], [3.0, 4.0]])).sum().backward()
-    np.testing.assert_allclose(x.grad.numpy(), np.float32([[1, 2], [3, 4]]) @ B, rtol=1e-6)
+    np.testing.assert_allclose(x.grad.numpy(), np.array([[1, 2], [3, 4]], np.float32) @ B, rtol=1e-6)
 
 
 def test_gradients_of_inverses():
@@ -307,7 +307,7 @@ def test_draws_in_compiled_functions():
     def draws(weights):
         return flow.multinomial(weights, 20, True), flow.randperm(20)
 
-    compiled, weights = flow.compile(draws), np.float32([[1.0, 0.0, 2.0]])
+    compiled, weights = flow.compile(draws), np.array([[1.0, 0.0, 2.0]], np.float32)
     flow.manual_seed(4)
     first, second = compiled(weights), compiled(weights)
     flow.manual_seed(4)

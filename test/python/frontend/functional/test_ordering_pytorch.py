@@ -10,8 +10,8 @@ torch = pytest.importorskip("torch", reason="compares with PyTorch, which tests 
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(3, 21, 2)).astype(np.float32)
 TIES = RNG.integers(0, 4, (4, 25))
-ODD = np.float32([[1, np.nan, 3, 2], [np.inf, 0, -np.inf, 2]])
-SORTED = np.float32([[1, 2, 2, 5], [0, 0, 7, 9]])
+ODD = np.array([[1, np.nan, 3, 2], [np.inf, 0, -np.inf, 2]], np.float32)
+SORTED = np.array([[1, 2, 2, 5], [0, 0, 7, 9]], np.float32)
 #: A function of a framework and tensors, and the values of the tensors.
 CASES = {
     "sort": (lambda f, x: f.sort(x, dim=1), X),
@@ -26,7 +26,11 @@ CASES = {
     "median along": (lambda f, x: f.median(x, 1, keepdim=True), X),
     "median along, NaN": (lambda f, x: f.median(x, 1), ODD),
     "mode": (lambda f, x: f.mode(x)[0], TIES),
-    "searchsorted": (lambda f, x, v: f.searchsorted(x, v, right=True), SORTED, np.float32([[2, 3], [0, 8]])),
+    "searchsorted": (
+        lambda f, x, v: f.searchsorted(x, v, right=True),
+        SORTED,
+        np.array([[2, 3], [0, 8]], np.float32),
+    ),
     "searchsorted of a number": (lambda f, x: f.searchsorted(x, 2.0), SORTED[0]),
     "searchsorted, int32": (lambda f, x, v: f.searchsorted(x, v, out_int32=True), SORTED[1], SORTED),
 }
@@ -59,7 +63,7 @@ def test_gradients_of_ordering(name):
 
 
 def test_bincount():
-    x, weights = np.int64([0, 3, 3, 1]), np.float32([1, 2, 3, 4])
+    x, weights = np.array([0, 3, 3, 1], np.int64), np.array([1, 2, 3, 4], np.float32)
     for arguments in ((), (weights,), (None, 7)):
         given = [[f.tensor(a) if isinstance(a, np.ndarray) else a for a in arguments] for f in (torch, flow)]
         want = torch.bincount(torch.tensor(x), *given[0][:1], minlength=(*arguments, 0, 0)[1])
@@ -73,7 +77,10 @@ def test_bincount():
         (lambda x: x.kthvalue(0, 1), "expected k from 1 to the 2 elements"),
         (lambda x: x.sort(2), r"expected a dimension in \[-2, 2\)"),
         (lambda x: x.bincount(), "expected a vector of integers for bincount"),
-        (lambda x: flow.tensor(np.int64([-1])).bincount(), "expected no negative numbers for bincount, got -1"),
+        (
+            lambda x: flow.tensor(np.array([-1], np.int64)).bincount(),
+            "expected no negative numbers for bincount, got -1",
+        ),
     ],
 )
 def test_refused_ordering_arguments(call, message):

@@ -44,14 +44,18 @@ def test_affine_grid(align):
 
 
 def test_deform_conv2d_without_offset_is_a_convolution():
-    weight, bias = RNG.normal(size=(4, 3, 2, 2)).astype(np.float32), np.float32([1, 2, 3, 4])
+    weight, bias = RNG.normal(size=(4, 3, 2, 2)).astype(np.float32), np.array([1, 2, 3, 4], np.float32)
     got = F.deform_conv2d(IMAGES, np.zeros((2, 8, 5, 3), np.float32), weight, bias, (1, 2), 1)
     np.testing.assert_allclose(got.numpy(), F.conv2d(IMAGES, weight, bias, (1, 2), 1).numpy(), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("mode", ["eager", "compiled"])
 def test_each_element_unpooled_to_one_position_gets_its_gradient(mode):
-    x, at, weights = np.float32([[[1, 2, 2]]]), np.int64([[[0, 3, 3]]]), np.arange(6, dtype=np.float32)
+    x, at, weights = (
+        np.array([[[1, 2, 2]]], np.float32),
+        np.array([[[0, 3, 3]]], np.int64),
+        np.arange(6, dtype=np.float32),
+    )
 
     def by(f, x, at):
         return (f.nn.functional.max_unpool1d(x, at, 2) * f.tensor(weights)).sum()

@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch", reason="compares with PyTorch, which tests 
 
 RNG = np.random.default_rng(3)
 X, SRC, CUBE = (RNG.normal(size=shape).astype(np.float32) for shape in ((4, 3), (2, 3), (3, 4, 5)))
-ONCE, TWICE = np.int64([[0, 2, 0], [1, 0, 3]]), np.int64([[0, 2, 0], [0, 2, 3]])
+ONCE, TWICE = np.array([[0, 2, 0], [1, 0, 3]], np.int64), np.array([[0, 2, 0], [0, 2, 3]], np.int64)
 #: A function of a framework and its tensors, and their values; integers are positions.
 CASES: dict[str, Any] = {
     "scatter": (lambda f, x, i, s: f.scatter(x, 0, i, s), X, ONCE, SRC),
@@ -23,7 +23,7 @@ CASES: dict[str, Any] = {
         for r in ("sum", "prod", "mean", "amax", "amin") for own in (True, False)
     },
     "scatter_reduce of equals": (lambda f, x, i, s: f.scatter_reduce(x, 0, i, s, "amax"), 0 * X, TWICE, 0 * SRC),
-    "index_add": (lambda f, x, i, s: f.index_add(x, 0, i, s, alpha=2), X, np.int64([3, 3]), SRC),
+    "index_add": (lambda f, x, i, s: f.index_add(x, 0, i, s, alpha=2), X, np.array([3, 3], np.int64), SRC),
     "diag of a vector": (lambda f, x: f.diag(x, -1), X[:, 0].copy()),
     "diag of a matrix": (lambda _, x: x.diag(1), X),
     "diagonal": (lambda f, x: f.diagonal(x, 1, 2, 0), CUBE),
@@ -31,7 +31,7 @@ CASES: dict[str, Any] = {
     "unfold": (lambda _, x: x.unfold(-1, 3, 2), CUBE),
     "repeat_interleave": (lambda f, x: f.repeat_interleave(x, 2), X),
     "repeat_interleave along": (lambda f, x: f.repeat_interleave(x, 3, dim=1), X),
-    "repeat_interleave by each": (lambda f, x, i: f.repeat_interleave(x, i, dim=1), X, np.int64([2, 0, 3])),
+    "repeat_interleave by each": (lambda f, x, i: f.repeat_interleave(x, i, dim=1), X, np.array([2, 0, 3], np.int64)),
 }  # fmt: skip
 
 
@@ -100,7 +100,7 @@ def test_inplace_scatters():
 
 
 def test_means_of_integers_round_down():
-    x, i, s = np.int64([[1, -4, 5]]), np.int64([[0, 1, 1]]), np.int64([[2, 2, -4]])
+    x, i, s = np.array([[1, -4, 5]], np.int64), np.array([[0, 1, 1]], np.int64), np.array([[2, 2, -4]], np.int64)
     want = torch.tensor(x).scatter_reduce(1, torch.tensor(i), torch.tensor(s), "mean")
     np.testing.assert_array_equal(flow.scatter_reduce(x, 1, i, s, "mean").numpy(), want.numpy())
 

@@ -73,15 +73,15 @@ def test_the_operator_of_a_whole_encoder_layer(norm_first, activation):
             check(layer(x, **masks)[:, :2], compiled(x, **masks)[:, :2])
 
 
-def test_pieces_and_windows_of_any_size():
-    def pieces(x):
+def test_chunks_and_windows_of_any_size():
+    def chunks_and_windows(x):
         halves = x.chunk(2, 1)
         return halves[1] - halves[0], x.unfold(0, 2, 1).amax(-1), x.flatten().topk(3)[0]
 
-    compiled = torch.compile(pieces, backend="oneflow", dynamic=True, options={"fallback": False})
+    compiled = torch.compile(chunks_and_windows, backend="oneflow", dynamic=True, options={"fallback": False})
     for shape in ((3, 4), (5, 6)):
         x = torch.randn(shape)
-        check(compiled(x), pieces(x))
+        check(compiled(x), chunks_and_windows(x))
 
 
 def test_padding_up_to_a_multiple_of_any_length():

@@ -2,6 +2,8 @@
 positions.
 """
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -118,7 +120,7 @@ def mapped(index, function):
 
 
 def arrays_of(index):
-    found = []
+    found: list[Any] = []
     mapped(index, found.append)
     return found
 

@@ -1,5 +1,7 @@
 """`backward(inputs=..)`: only the named leaves get gradients; compared with PyTorch."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -69,7 +71,7 @@ def test_gradients_of_named_inputs_equal_pytorch(run, compiled):
 
 
 def test_hooks_of_other_leaves_are_not_called():
-    (a, b, _), seen = leaves(flow), []
+    (a, b, _), seen = leaves(flow), list[Any]()
     a.register_hook(lambda grad: grad * 2)
     b.register_hook(seen.append)
     (a * b).sum().backward(inputs=[a])

@@ -94,7 +94,7 @@ def test_lists_and_dicts_of_parameters():
         net(lib.tensor([1.0, 2.0])).backward()
     for (n, a), (m, b) in zip(ours.named_parameters(), theirs.named_parameters(), strict=True):
         assert (n, a.grad.tolist()) == (m, b.grad.tolist())
-    assert flow.compile(ours)(np.float32([1.0, 2.0])).item() == theirs(torch.tensor([1.0, 2.0])).item()
+    assert flow.compile(ours)(np.array([1.0, 2.0], np.float32)).item() == theirs(torch.tensor([1.0, 2.0])).item()
     assert (len(ours.many), list(ours.named), "a" in ours.named) == (3, list(theirs.named), True)
     del ours.named["b"]
     assert [p.tolist() for p in ours.named.values()] == [[5.0, 6.0]] and len(ours.many[1:]) == 2

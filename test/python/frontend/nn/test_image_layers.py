@@ -23,7 +23,7 @@ def test_coin_flips():
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 def test_image_crops(layout):
     layer = flow.nn.CropMirrorNormalize("RGB", layout, 1, 2, 1.0, 0.0, mean=[1.0, 2.0, 3.0], std=[2.0])
-    expected = ((IMAGES[:, 1:, :2] - np.float32([1, 2, 3])) / 2).transpose(
+    expected = ((IMAGES[:, 1:, :2] - np.array([1, 2, 3], np.float32)) / 2).transpose(
         (0, 3, 1, 2) if layout == "NCHW" else (0, 1, 2, 3)
     )
     np.testing.assert_allclose(layer(flow.tensor(IMAGES)).numpy(), expected)
@@ -36,7 +36,9 @@ def test_flipped_normalized_and_aligned_images():
     flipped = flow.nn.image.flip()(flow.tensor(IMAGES), CODES).numpy()
     np.testing.assert_array_equal(flipped, [IMAGES[0][:, ::-1], IMAGES[1][::-1]])
     normal = flow.nn.image.normalize(std=[2.0, 4.0, 1.0], mean=[1.0, 0.0, 0.0])(flow.tensor(IMAGES).float())
-    np.testing.assert_allclose(normal.numpy(), (IMAGES - np.float32([1, 0, 0])) / np.float32([2, 4, 1]))
+    np.testing.assert_allclose(
+        normal.numpy(), (IMAGES - np.array([1, 0, 0], np.float32)) / np.array([2, 4, 1], np.float32)
+    )
     aligned = flow.nn.image.batch_align([4, 4, 3], flow.float32, 4)(flow.tensor(IMAGES))
     np.testing.assert_array_equal(aligned.numpy(), np.pad(IMAGES, ((0, 0), (0, 2), (0, 1), (0, 0))))
 

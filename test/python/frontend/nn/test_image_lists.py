@@ -120,7 +120,7 @@ def test_lists_that_are_flipped_normalized_and_aligned():
         np.testing.assert_array_equal(got, expected)
     normal = flow.nn.image.normalize(std=[2.0, 4.0, 1.0], mean=[1.0, 0.0, 3.0])(images)
     for got, image in zip(normal.numpy(), (SMALL, LARGE), strict=True):
-        np.testing.assert_allclose(got, (image - np.float32([1, 0, 3])) / np.float32([2, 4, 1]))
+        np.testing.assert_allclose(got, (image - np.array([1, 0, 3], np.float32)) / np.array([2, 4, 1], np.float32))
     for batch in (flipped.images, normal.images):
         assert not batch.numpy()[0, 3:].any() and not batch.numpy()[1, :, 2:].any()
     aligned = flow.nn.image.batch_align([8, 8, 3], flow.float32, 8)(normal).numpy()

@@ -238,7 +238,7 @@ def test_channels_are_dropped_whole(spatial):
     (ROWS, np.abs(drawn(*ROWS))), ((2, 4, 3), np.abs(drawn(2, 4, 3))), ((4,), np.abs(drawn(4))),
 ])  # fmt: skip
 def test_weights_of_classes(shape, target, smoothing, reduction):
-    weight, x, grads = np.float32([0.5, 2, 0, 1]), drawn(*shape), []
+    weight, x, grads = np.array([0.5, 2, 0, 1], np.float32), drawn(*shape), []
     ignored = {} if target.dtype == np.float32 else {"ignore_index": 1}
     options = {"label_smoothing": smoothing, "reduction": reduction, **ignored}
     for lib in (flow, torch):

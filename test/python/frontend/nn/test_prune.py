@@ -6,7 +6,7 @@ import pytest
 import oneflow as flow
 from oneflow.nn.utils import prune
 
-ROWS = np.float32([[1, 2, 3, 4], [-5, -3, -2, -1]])
+ROWS = np.array([[1, 2, 3, 4], [-5, -3, -2, -1]], np.float32)
 
 
 def layer():
@@ -63,7 +63,7 @@ def test_parameters_are_pruned_together():
     modules[1].weight = flow.nn.Parameter(flow.tensor([[0, 0.1, -2]]))
     prune.global_unstructured([(m, "weight") for m in modules], prune.L1Unstructured, amount=4)
     np.testing.assert_array_equal(modules[0].weight.numpy(), ROWS * [[0, 1, 1, 1], [1, 1, 1, 0]])
-    np.testing.assert_array_equal(modules[1].weight.numpy(), np.float32([[0, 0, -2]]))
+    np.testing.assert_array_equal(modules[1].weight.numpy(), np.array([[0, 0, -2]], np.float32))
 
 
 @pytest.mark.parametrize("amount, error", [(1.5, ValueError), (-1, ValueError), ("all", TypeError), (9, ValueError)])

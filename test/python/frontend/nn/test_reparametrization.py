@@ -110,7 +110,9 @@ def test_quantization_layers():
     np.testing.assert_allclose([scale.item(), zero.item()], [2 / 127, 0], rtol=1e-6)
     np.testing.assert_array_equal(nn.Quantization()(x, scale, zero).detach().numpy(), [[-127, 32], [81, 1]])
     kept = nn.FakeQuantization()(x, scale, zero)
-    np.testing.assert_allclose(kept.detach().numpy(), np.float32([[-127, 32], [81, 1]]) * 2 / 127, rtol=1e-6)
+    np.testing.assert_allclose(
+        kept.detach().numpy(), np.array([[-127, 32], [81, 1]], np.float32) * 2 / 127, rtol=1e-6
+    )
     kept.sum().backward()
     assert x.grad.tolist() == [[1, 1], [1, 1]]
     assert nn.MinMaxObserver(per_layer_quantization=False)(x)[0].shape == (2,)

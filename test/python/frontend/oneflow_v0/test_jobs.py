@@ -1,5 +1,7 @@
 """Job functions: the device of a job, and train jobs against the same steps in NumPy."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -39,7 +41,7 @@ def test_a_predict_job_gives_arrays_in_its_structure():
 
 
 def test_a_train_job_follows_its_schedule():
-    seen, grads = [], []
+    seen, grads = list[Any](), list[Any]()
 
     @flow.global_function(type="train")
     def job(x: tp.Numpy.Placeholder((3, 2)), t: tp.Numpy.Placeholder((3,))) -> tp.Numpy:
@@ -61,7 +63,7 @@ def test_a_train_job_follows_its_schedule():
 
 
 def test_a_variable_is_watched():
-    grads = []
+    grads: list[Any] = []
 
     @flow.global_function(type="train")
     def job(x: tp.Numpy.Placeholder((2,))) -> tp.Numpy:
@@ -94,7 +96,7 @@ def test_jobs_share_variables():
     least = np.linalg.lstsq(X, T, rcond=None)[1][0] / len(T)
     np.testing.assert_allclose(losses[-1], least, rtol=1e-2)
     assert losses[0] > 1.2 * least
-    w = variables._variables["w"].detach().numpy()
+    w: Any = variables._variables["w"].detach().numpy()
     np.testing.assert_allclose(predict(X), X @ w, rtol=1e-5)
     train(X, T)
     np.testing.assert_allclose(predict(X), X @ variables._variables["w"].detach().numpy(), rtol=1e-5)

@@ -1,5 +1,7 @@
 """Optimizers against PyTorch's formulas in NumPy, eager and compiled; groups, state, schedules in programs."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -17,7 +19,7 @@ class Reference:
         self.update = update
 
     def run(self, start, grads):
-        p, state = start.astype(np.float64), {}
+        p, state = start.astype(np.float64), dict[Any, Any]()
         for number, g in enumerate(grads, 1):
             p = self.update(number, p, g.astype(np.float64), state)
         return p
@@ -123,7 +125,7 @@ def test_optimizer_steps_equal_formulas(make, reference):
 
 
 def quadratic():
-    p = nn.Parameter(np.float32([1.0, -2.0]))
+    p = nn.Parameter(np.array([1.0, -2.0], np.float32))
     return p, lambda: (p * p).sum()
 
 
@@ -157,7 +159,7 @@ def test_the_learning_rate_is_that_of_the_run():
         optimizer.step()
         return value
 
-    want = np.float64([1, -2])
+    want = np.array([1, -2], np.float64)
     for rate in (0.1, 0.05, 0.025):
         step()
         schedule.step()

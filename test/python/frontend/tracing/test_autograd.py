@@ -258,7 +258,7 @@ def test_errors_name_the_operator_its_path_and_line(source_lines):
 
 def test_positions_of_arguments_from_the_end():
     products = flow.grad(lambda a, b, c: (a * b * b * c).sum(), argnums=(-1, -2))
-    by_c, by_b = flow.compile(products)(*np.float32([[2], [3], [5]]))
+    by_c, by_b = flow.compile(products)(*np.array([[2], [3], [5]], np.float32))
     assert by_c == [18] and by_b == [60]
 
 
@@ -286,7 +286,7 @@ THROUGH_INTEGERS = {
 def test_a_path_through_integers_is_an_error(name, wrap):
     function, text, path = THROUGH_INTEGERS[name]
     with pytest.raises(flow.OneFlowError, match=text) as error:
-        wrap(flow.grad(function))(np.float32([1.5, -2.0]))
+        wrap(flow.grad(function))(np.array([1.5, -2.0], np.float32))
     assert path in str(error.value) and "leave the input out, or stop its gradient before" in str(error.value)
 
 
@@ -297,7 +297,7 @@ def test_a_path_through_integers_of_a_checkpoint_is_an_error():
 
 @pytest.mark.parametrize("wrap", [lambda f: f, flow.compile], ids=["eager", "compiled"])
 def test_integer_operands_have_no_gradient_path(wrap):
-    x, y = np.float32([1.5, -2.0]), np.float32([3.0, 4.0])
+    x, y = np.array([1.5, -2.0], np.float32), np.array([3.0, 4.0], np.float32)
     for function, want in (
         (lambda x, y: (x * (x > 0) + y).sum(), ([1, 0], [1, 1])),
         (lambda x, y: (y * (flow.stop_gradient(x) > 0)).sum(), ([0, 0], [1, 0])),

@@ -117,7 +117,7 @@ def test_settings_are_distinguished_by_type() -> None:
     for module in (Divider(), Divider()):
         for run in (flow.compile(module), flow.compile(lambda x, module=module: module(x))):
             for module.factor, want in ((0.0, np.inf), (-0.0, -np.inf), (float("nan"), np.nan)):
-                np.testing.assert_array_equal(run(np.ones(1, np.float32)), np.float32([want]))
+                np.testing.assert_array_equal(run(np.ones(1, np.float32)), np.array([want], np.float32))
 
 
 def test_objects_without_settings_have_quick_calls() -> None:

@@ -64,7 +64,7 @@ def test_line_of_a_call_over_several_lines():
     with pytest.raises(flow.TraceError) as info:
         flow.trace(operator_rules, X)
     lines, first = inspect.getsourcelines(operator_rules)
-    assert first + 2 <= info.value.place.line <= first + len(lines)
+    assert first + 2 <= info.value.location.line <= first + len(lines)
     assert "oneflow.matmul: expected the contracted dimension of b to be 3, got 2" in str(info.value)
 
 
@@ -124,8 +124,8 @@ def test_refused_calls_in_traces(function, spec, text):
     with pytest.raises(flow.TraceError) as info:
         flow.trace(function, spec)
     assert text in str(info.value)
-    assert info.value.place.file == __file__
-    assert info.value.place.line == function.__code__.co_firstlineno
+    assert info.value.location.file == __file__
+    assert info.value.location.line == function.__code__.co_firstlineno
 
 
 def test_outside_of_a_trace():

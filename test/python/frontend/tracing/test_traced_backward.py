@@ -1,5 +1,7 @@
 """Hooks on gradients and `autograd.Function` in traced functions: as in eager mode."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -115,7 +117,7 @@ def test_module_hooks_where_no_argument_wants_a_gradient():
     found = []
     for wrap in (lambda f: f, flow.compile):
         flow.manual_seed(0)
-        seen = []
+        seen: list[Any] = []
 
         class Scaled(nn.Module):
             def __init__(self, inner):

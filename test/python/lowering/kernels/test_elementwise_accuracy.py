@@ -3,6 +3,8 @@
 `test_kernels.py` has stricter limits for the functions that others are made of.
 """
 
+from typing import Any
+
 import numpy as np
 import pytest
 from samples import SAMPLES
@@ -28,7 +30,7 @@ MIN_SUBNORMAL = 2.0**-149
 
 def functions():
     """The functions of one tensor, with attributes."""
-    found = {}
+    found: dict[Any, Any] = {}
     for sample in SAMPLES:
         record = REGISTRY[sample.op]
         if record.family in ("unary", "special") and len(record.signature.inputs) == 1 and float32 in sample.dtypes:

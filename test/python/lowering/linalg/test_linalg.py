@@ -4,6 +4,8 @@ An operator's first sample runs with all its element types, the others with one,
 $ONEFLOW_TEST_ALL runs all with all.
 """
 
+from typing import Any
+
 import numpy as np
 import pytest
 from call_counts import calls_of
@@ -39,7 +41,7 @@ def is_lowered(sample):
 LOWERED = list(filter(is_lowered, SAMPLES))
 FIRST = {s.op: s for s in reversed(LOWERED)}
 #: The samples of each operator with the types of their runs, with static and with dynamic sizes.
-STATIC, DYNAMIC = {}, {}
+STATIC, DYNAMIC = dict[Any, Any](), dict[Any, Any]()
 for one in LOWERED:
     STATIC.setdefault(one.op, []).extend(
         (one, d) for d in (one.dtypes if FIRST[one.op] is one or EVERY else one.dtypes[:1])
@@ -57,7 +59,7 @@ def lower(module):
     Decompose().run(module, REGISTRY)
     ConvertOneflowToLinalg().run(module, REGISTRY)
     assert module.operation.verify()
-    left = []
+    left: list[Any] = []
     dialect.walk(module.operation, left.append)
     assert not left
     return Runner(module)

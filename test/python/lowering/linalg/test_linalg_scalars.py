@@ -166,7 +166,7 @@ def test_floats_out_of_range_become_the_smallest_integer(source):
     np.testing.assert_array_equal(wrapped, [512, 2**32 - 1])
     large = np.array([2.0**63, 1.5 * 2.0**63, -1.0, np.nan], source.numpy)
     wrapped = run(lambda x: s.cast(x, dtypes.uint64), [large], dtypes.uint64)
-    np.testing.assert_array_equal(wrapped, np.uint64([2**63, 3 * 2**62, 2**64 - 1, 2**63]))
+    np.testing.assert_array_equal(wrapped, np.array([2**63, 3 * 2**62, 2**64 - 1, 2**63], np.uint64))
 
 
 def test_f64_to_f16_is_rounded_once():

@@ -1,5 +1,7 @@
 """Passes announce the kernels of a program before the lowering ends."""
 
+from typing import Any
+
 import pytest
 
 import oneflow as flow
@@ -44,7 +46,7 @@ def test_templates_are_announced_when_outlined(lowered):
 
 
 def test_no_announcements_after_the_block(lowered):
-    heard = []
+    heard: list[Any] = []
     with listening(heard.append):
         pass
     announce(next(iter(lowered[0].sources.values())))

@@ -8,6 +8,7 @@ $ONEFLOW_TEST_ALL takes all.
 
 import re
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 from samples import EVERY, SAMPLES, SPREAD
@@ -45,7 +46,7 @@ def test_dynamic_samples_in_the_triton_interpreter(sample, context):
 
 def kernels():
     """The distinct kernels of the samples: numbers aside, each text once."""
-    found, context = {}, create_context()
+    found, context = dict[Any, Any](), create_context()
     for sample, dtype in COMPILED:
         call = make_call(sample, sample.arrays(dtype), sample.attributes(dtype), REGISTRY)
         for source in lower_call(call, context=context).sources.values():

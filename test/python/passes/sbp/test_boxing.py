@@ -33,7 +33,7 @@ def all_pairs(mesh, shape, dtype, sums):
 @pytest.mark.parametrize("mesh", MESHES, ids=str)
 @pytest.mark.parametrize("shape", [(4, 6), (5, 3), (7, 1), (2, 0), (1,), ()], ids=str)
 def test_boxing_between_every_pair_of_layouts(mesh, shape, context):
-    """Even, uneven and empty pieces, partial sums of both signs."""
+    """Even, uneven and empty shards, partial sums of both signs."""
     with context:
         text, count = all_pairs(mesh, shape, "f64", True)
         module = distribute(text, context, mesh)

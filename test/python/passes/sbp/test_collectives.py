@@ -26,8 +26,8 @@ def ranks(context, mesh=(2,)):
 
 def run(modules):
     programs = [{"main": m.body.operations[0].operation} for m in modules]
-    pieces = [np.zeros((3, 4), np.float32), np.zeros((6, 4), np.float32)]
-    return simulation._run_ranks([simulation._run(p, "main", pieces, REGISTRY) for p in programs], (2,))
+    shards = [np.zeros((3, 4), np.float32), np.zeros((6, 4), np.float32)]
+    return simulation._run_ranks([simulation._run(p, "main", shards, REGISTRY) for p in programs], (2,))
 
 
 def swapped(context):
@@ -94,9 +94,9 @@ def test_joined_collectives_of_different_sizes_are_refused(context):
 
 def test_replicas_that_differ(context):
     """Whole results have to be equal on all ranks, to the bit."""
-    pieces = [np.zeros(2), np.array([0.0, -0.0])]
+    shards = [np.zeros(2), np.array([0.0, -0.0])]
     with pytest.raises(simulation.SimulationError, match="ranks 0 and 1 have other values of B"):
-        simulation.assemble(pieces, simulation.broadcast((2,)), (2,))
+        simulation.assemble(shards, simulation.broadcast((2,)), (2,))
 
 
 def test_several_placements(context):

@@ -1,4 +1,4 @@
-"""Every nd-signature of samples of every operator, piece by piece against the whole.
+"""Every nd-signature of samples of every operator, shard by shard against the whole.
 
 $ONEFLOW_TEST_ALL takes all samples.
 """
@@ -64,7 +64,7 @@ LARGER = [
 @pytest.mark.parametrize("sample", LARGER, ids=str)
 @pytest.mark.parametrize("mesh", [(2, 2), (3, 2), (2, 1, 2)], ids=str)
 def test_nested_splits(sample, mesh):
-    """Two mesh axes split one axis of a tensor; pieces differ by one."""
+    """Two mesh axes split one axis of a tensor; shards differ by one."""
     assert check_nd_sbp(sample, mesh) > 1
 
 

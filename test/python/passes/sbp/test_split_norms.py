@@ -1,4 +1,4 @@
-"""Rows that are normalized and lie on several devices: moments are summed over the pieces."""
+"""Rows that are normalized and lie on several devices: moments are summed over the shards."""
 
 import re
 

@@ -50,7 +50,7 @@ def program(loss, mesh):
 @pytest.mark.parametrize("mesh", MESHES, ids=str)
 @pytest.mark.parametrize("loss", LOSSES)
 def test_training_with_a_split_vocabulary(loss, mesh, strategy, context):
-    """The loss and the gradient of the table, from pieces of the table."""
+    """The loss and the gradient of the table, from shards of the table."""
     rng = np.random.default_rng(0)
     words, labels = (rng.integers(0, 9, 7).astype(np.int32) for _ in range(2))
     arrays = [words, rng.normal(size=(9, 4)), labels]
@@ -71,7 +71,7 @@ def test_scores_are_never_moved(loss, context):
     assert not any("tensor<7x9xf64>" in line or "tensor<7x3xf64>" in line for line in collectives)
 
 
-def test_the_largest_of_pieces_is_nan_where_one_is(context):
+def test_the_largest_of_shards_is_nan_where_one_is(context):
     """Partial maxima are combined as by `reduce_max`."""
     text = """
 func.func @main(%x: tensor<3x5xf32> {oneflow.nd_sbp = [#sbp.split<1>]}) -> tensor<3xf32> {

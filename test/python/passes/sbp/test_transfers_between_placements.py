@@ -33,12 +33,12 @@ def layouts(place):
 
 @pytest.mark.parametrize(("source", "target"), list(itertools.product(PLACES, PLACES)), ids=lambda p: p.name)
 def test_elements_that_cross(source, target):
-    """The elements of a rank's piece that the rank lacks before the transfer, counted element by element."""
+    """The elements of a rank's shard that the rank lacks before the transfer, counted element by element."""
     numbers = np.arange(np.prod(SHAPE)).reshape(SHAPE)
     for given, wanted in itertools.product(layouts(source), layouts(target)):
         have = dict(zip(source.members, split_array(numbers, given, source.mesh), strict=True))
         need = dict(zip(target.members, split_array(numbers, wanted, target.mesh), strict=True))
-        lacking = sum(len(np.setdiff1d(piece, have.get(rank, []))) for rank, piece in need.items())
+        lacking = sum(len(np.setdiff1d(shard, have.get(rank, []))) for rank, shard in need.items())
         assert PlacementTransfer(source, target, wanted).elements(SHAPE, given) == lacking
 
 

@@ -139,7 +139,7 @@ def operands_of(sample):
 
 
 def is_searchable(sample):
-    """Whether operands are small, with an axis of 3 or more, and are no pieces already."""
+    """Whether operands are small, with an axis of 3 or more, and are no shards already."""
     shapes = [x.shape for x in operands_of(sample)]
     if sample.attrs.get("logical_size") or max(map(math.prod, shapes), default=0) > 160:
         return False

@@ -2,6 +2,7 @@
 
 import itertools
 import random
+from typing import Any
 
 import pytest
 
@@ -22,7 +23,7 @@ def access(choose):
 def test_conflicting_commands_wait_for_each_other(seed):
     choose = random.Random(seed)
     commands = [[access(choose) for _ in range(choose.randrange(4))] for _ in range(60)]
-    order, before = dependencies_of(commands), []
+    order, before = dependencies_of(commands), list[Any]()
     for number, waits in enumerate(order):
         assert all(n < number and conflict(commands[n], commands[number]) for n in waits)
         assert not any(n in before[m] for n in waits for m in waits)

@@ -15,7 +15,7 @@ def node(op, inputs, outputs, **attributes):
 def test_operands_that_are_read_on_the_host_are_no_parameters():
     """The scales of Resize are floats, but have no gradient: an optimizer must not receive the scales."""
     nodes = (node("Mul", ("x", "w"), ("y",)), node("Resize", ("y", "", "scales"), ("z",), mode="nearest"))
-    constants = {"w": np.float32([2.0]), "scales": np.float32([1, 1, 2, 2])}
+    constants = {"w": np.array([2.0], np.float32), "scales": np.array([1, 1, 2, 2], np.float32)}
     inputs, outputs = (Input("x", None, None),), (Input("z", None, None),)
     program = OnnxProgram(Model(Graph("g", inputs, outputs, nodes, constants), {}, {"": 13}))
     assert [name for name, _ in program.named_parameters()] == ["w"]

@@ -5,6 +5,7 @@ import io
 import pickle
 import struct
 from collections import OrderedDict
+from typing import Any
 
 import numpy as np
 import pytest
@@ -170,7 +171,7 @@ def test_layers_are_made():
 
 
 def cyclic():
-    value = []
+    value: list[Any] = []
     value.append(value)
     return value
 

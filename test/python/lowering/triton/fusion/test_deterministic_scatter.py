@@ -1,5 +1,7 @@
 """Parallel writes to positions that may be equal: the last writer wins; an invalid position stops all writes."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from lowered import lower
@@ -33,7 +35,7 @@ def program_of(shape, at, depth, kind, donated="", dynamic=False):
 def arrays_of(shape, at, depth, kind):
     x = (RNG.standard_normal(shape) * 100).astype(KINDS[kind])
     positions = np.stack([RNG.integers(0, n, at) for n in shape[:depth]], -1)
-    values = (RNG.standard_normal((*at, *shape[depth:])) * 100).astype(KINDS[kind])
+    values: Any = (RNG.standard_normal((*at, *shape[depth:])) * 100).astype(KINDS[kind])
     return x, positions, values
 
 
