@@ -77,6 +77,13 @@ class Segment:
         return tuple({**{id(v): v for v in self.inputs}, **read}.values())
 
 
+@dataclass(frozen=True, eq=False)
+class Unsaved(Segment):
+    """A segment whose results are not saved: the gradients of entries that read a result read a copy, which the
+    backward part computes at the first of these gradients. The gradient of the segment itself reads the inner values.
+    """
+
+
 Entry = Call | Opaque | Renamed | Segment
 Seeds = Sequence[tuple[Value, Value]]
 #: Replacements of a program's values, by the identity of the value that is replaced.
@@ -157,6 +164,8 @@ class _Reverse:
         self.maybe_nonfinite = set(maybe_nonfinite)
         self.grads: dict[int, Value | None] = {}
         self.zero_paths: set[int] = set()
+        self.unsaved = {id(r): e for e in entries if isinstance(e, Unsaved) for r in e.results}
+        self.copies: ValueMap = {}
         self.active = [e for e in entries if self._enter(e)]
 
     def _enter(self, entry: Entry) -> bool:
@@ -246,7 +255,7 @@ class _Reverse:
         if isinstance(op.record.grad, Absent):
             raise self._refused(op, op.record.grad.reason)
         op.wanted = frozenset(i for i, v in enumerate(op.operands) if id(v) in self.producers)
-        named = op.record.grad(self.ops, op, *cotangents)
+        named = op.record.grad(self.ops, self._on_copies(op, cotangents), *cotangents)
         unknown = named.keys() - op.inputs.keys()
         if unknown:
             raise op.error(f"expected gradients of operands, got gradients of {sorted(unknown)}")
@@ -269,9 +278,10 @@ class _Reverse:
 
     def _visit_segment(self, segment: Segment, cotangents: Sequence[Value | None]) -> None:
         """Computes the segment again, on inputs that depend on the cotangents, and differentiates the copy."""
-        after = next(g for g in cotangents if g is not None)
-        mapping = {id(v): self.ops.call("depend", v, after)[0] for v in segment.inputs}
-        entries = replay(self.ops, segment.entries, mapping)
+        mapping, entries = ValueMap(), segment.entries
+        if not isinstance(segment, Unsaved):
+            mapping = self._copies_of(segment.operands, cotangents) | self._delayed(segment.inputs, cotangents)
+            entries = tuple(replay(self.ops, segment.entries, mapping))
         seeds = [
             (substituted(r, mapping), g) for r, g in zip(segment.results, cotangents, strict=True) if g is not None
         ]
@@ -282,6 +292,30 @@ class _Reverse:
         for value, grad in zip(wanted, grads, strict=True):
             if grad is not None:
                 self._add(value, grad, segment)
+
+    def _delayed(self, values: Iterable[Value], cotangents: Sequence[Value | None]) -> ValueMap:
+        """Values that are read after the cotangents are known."""
+        after = next(g for g in cotangents if g is not None)
+        return {id(v): self.ops.call("depend", v, after)[0] for v in values}
+
+    def _copies_of(self, operands: Iterable[Value], cotangents: Sequence[Value | None]) -> ValueMap:
+        """Copies of the operands that are not saved, computed again at the first use."""
+        unsaved = [id(v) for v in operands if id(v) in self.unsaved]
+        for number in unsaved:
+            if number not in self.copies:
+                segment = self.unsaved[number]
+                replay(self.ops, segment.entries, mapping := self._delayed(segment.inputs, cotangents))
+                self.copies.update((id(r), mapping[id(r)]) for r in segment.results)
+        return {number: self.copies[number] for number in unsaved}
+
+    def _on_copies(self, op: Call, cotangents: Sequence[Value | None]) -> Call:
+        """The call on copies of the operands that are not saved."""
+        copies = self._copies_of(op.operands, cotangents)
+        if not copies:
+            return op
+        again = Call(op.record, {k: placed(v, copies) for k, v in op.inputs.items()}, op.attrs, op.outputs)
+        again.wanted, again.maybe_nonfinite = op.wanted, op.maybe_nonfinite
+        return again
 
     def _refused(self, entry: Entry, reason: str) -> NotDifferentiable:
         """The error for an entry without a gradient, with the path from an input to a result."""

@@ -294,9 +294,10 @@ def _parameters(optimizer: Any) -> list[Any]:
 def unscaled(parameters: Iterable[Any], scale: Callable[[], float]) -> Tensor:
     """Divides gradients by a factor, which compiled functions read at every run; whether all of them are finite."""
     factor = F.reciprocal(current_builder().number(scale, dtypes.float32))
-    finite = F.full((), True)
+    counts = [F.full((), 0, dtype=dtypes.int64)]
     for p in parameters:
         wide = common_dtype(p.grad.dtype, dtypes.float32)  # the factor may be too small for 16 bits
         p.grad.copy_(F.cast(F.mul(F.cast(p.grad, wide), F.cast(factor, wide)), p.grad.dtype))
-        finite = F.logical_and(finite, F.all(F.isfinite(p.grad)))
-    return finite
+        # Ranks add up numbers of elements; truth values would be gathered.
+        counts.append(F.sum(F.cast(F.logical_not(F.isfinite(p.grad)), dtypes.int64)))
+    return F.eq(functools.reduce(F.add, counts[1:] or counts), 0)

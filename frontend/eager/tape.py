@@ -157,7 +157,7 @@ class Memory:
 class Leaf:
     """The accumulator of the gradient of a tensor that requires grad."""
 
-    __slots__ = ("grad", "hooks")
+    __slots__ = ("__weakref__", "grad", "hooks")
 
     def __init__(self) -> None:
         self.grad: Any = None

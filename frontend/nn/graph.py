@@ -30,9 +30,11 @@ from oneflow.frontend.core.settings import loss_scale
 from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.eager.tensor import wrapped
 from oneflow.frontend.nn.graph_config import GraphConfig
-from oneflow.frontend.nn.module import Module
+from oneflow.frontend.nn.module import Module, stage_of
+from oneflow.frontend.nn.zero import ZeroOptions, gathered_parameters, split_parameters
 from oneflow.frontend.optim.optimizer import Optimizer
 from oneflow.frontend.optim.schedule import LRScheduler
+from oneflow.frontend.tracing.builder import TraceBuilder
 from oneflow.frontend.tracing.traced import Traced
 
 _numbers = itertools.count()
@@ -53,6 +55,12 @@ def _joined(values: Sequence[Any]) -> Any:
     if not isinstance(values[0], Tensor):
         return values[0]
     return F.cat(list(values), 0) if values[0].rank else F.stack(list(values), 0)
+
+
+def _trace() -> TraceBuilder:
+    builder = current_builder()
+    assert isinstance(builder, TraceBuilder)
+    return builder
 
 
 def _with_tensors(result: Any) -> Any:
@@ -124,6 +132,8 @@ class Graph(Stateful):
         self._scaler = None if is_disabled else grad_scaler
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self.config.zero is not None:
+            split_parameters([optimizer for optimizer, _ in self._optimizers], self.config.zero)
         result, finite = self._compiled(*args, **kwargs)
         if finite is not None:
             is_finite = bool(finite)
@@ -178,6 +188,7 @@ class Graph(Stateful):
         guard(getattr, self.config, "amp_dtype")
         guard(getattr, self, "_scaler")
         guard(getattr, self.config, "accumulation_steps")
+        guard(getattr, self.config, "zero")
         with self._amp(), loss_scale(self._loss_scale()):
             result = self._build_parts(args, kwargs)
         parameters = self._parameters()
@@ -203,11 +214,32 @@ class Graph(Stateful):
         """The result of `build`, or the joined results of `build` for each part of the batch."""
         steps = self.config.accumulation_steps
         if steps == 1:
-            return self.build(*args, **kwargs)
+            return self._build_part(args, kwargs, None)
         leaves, tree = flatten((args, kwargs))
         parts = zip(*(_parts_of(x, steps) for x in leaves), strict=True) if leaves else [()] * steps
-        results = [flatten(self.build(*a, **k)) for a, k in map(tree.unflatten, parts)]
+        results: list[Any] = []
+        with _trace().interleaved(self._stages()):
+            for a, k in map(tree.unflatten, parts):
+                results.append(flatten(self._build_part(a, k, results[-1][0] if results else None)))
         return results[0][1].unflatten([_joined(x) for x in zip(*(r for r, _ in results), strict=True)])
+
+    def _build_part(self, args: tuple[Any, ...], kwargs: dict[str, Any], earlier: Sequence[Any] | None) -> Any:
+        """The result of `build`; `earlier` are the results for the part of the batch before this part."""
+        after = next((x for x in earlier or () if isinstance(x, Tensor)), None)
+        parameters = [p for part in self._modules() for p in part.parameters()]
+        parameters += [p for optimizer, _ in self._optimizers for g in optimizer.param_groups for p in g["params"]]
+        builder = _trace()
+        read = gathered_parameters(builder, parameters, self.config.zero or ZeroOptions(), after)
+        with builder.captures.computed(read):
+            return self.build(*args, **kwargs)
+
+    def _modules(self) -> list[Module]:
+        return [part for part in vars(self).values() if isinstance(part, Module)]
+
+    def _stages(self) -> int:
+        """The number of stages of a pipeline that the modules are."""
+        stages = {stage_of(m) for part in self._modules() for m in part.modules()}
+        return max(len(stages - {None}), 1)
 
     def _amp(self) -> autocast:
         """The autocast of the options; on whatever device the program runs."""

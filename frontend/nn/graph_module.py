@@ -4,36 +4,100 @@ from __future__ import annotations
 
 from typing import Any
 
+from oneflow.dialect.nd_sbp import NdSbp
+from oneflow.dialect.sbp import B, S
 from oneflow.frontend.core.errors import fail
 from oneflow.frontend.core.hooks import Hooks
+from oneflow.frontend.core.pytree import flatten
+from oneflow.frontend.core.tensor import Tensor
+from oneflow.frontend.global_tensor import to_global
+from oneflow.frontend.nn.zero import split_of
 from oneflow.frontend.tracing.autograd import checkpoint
+from oneflow.frontend.tracing.capture import layout_of
+from oneflow.runtime.global_array import Placement
 
 
 class GraphModule:
-    """The options of one module."""
+    """The options of one module; `version` counts their changes."""
 
     def __init__(self, module: Any) -> None:
         self._module = module
+        self._checkpoints = False
+        self._stage: int | None = None
+        self._placement: Placement | None = None
+        self.version = 0
 
     @property
     def activation_checkpointing(self) -> bool:
         """Whether the module is computed again for its gradient, so that its intermediate results are not kept."""
-        return "forward" in vars(self._module)
+        return self._checkpoints
 
     @activation_checkpointing.setter
     def activation_checkpointing(self, mode: bool) -> None:
-        vars(self._module).pop("forward", None)
-        if mode:
-            vars(self._module)["forward"] = checkpoint(self._module.forward)
-        Hooks.invalidate_guards()
+        self._checkpoints = bool(mode)
+        self._changed()
 
-    def set_stage(self, stage_id: int | None = None, placement: Any = None) -> None:
-        """Refused: the placements of tensors are the stages of a pipeline.
+    def set_stage(self, stage_id: int | None = None, placement: Placement | None = None) -> None:
+        """Makes the module a stage of a pipeline.
+
+        Tensors that the module is called with are moved to the placement of the stage; `module.to_global(placement,
+        sbp)` moves the parameters. A graph with several stages that accumulates gradients runs as many parts of the
+        batch at the same time.
+
+        Args:
+            stage_id: the number of the stage, from 0; None for none.
+            placement: the ranks of the stage; None if the program moves the tensors.
 
         Raises:
-            OneFlowError: always.
+            OneFlowError: `stage_id` is no whole number of at least 0, or `placement` is no placement.
         """
-        raise fail(
-            "expected no stages of modules: move the parameters with module.to_global(placement, sbp), and what the "
-            "module is called with by x.to_global(placement, sbp) in build"
-        )
+        if stage_id is not None and (isinstance(stage_id, bool) or not isinstance(stage_id, int) or stage_id < 0):
+            raise fail(f"expected stage_id to be a number of a stage from 0, got {stage_id!r}")
+        if placement is not None and not isinstance(placement, Placement):
+            raise fail(f"expected a placement such as flow.placement('cpu', ranks=[0, 1]), got {placement!r}")
+        self._stage, self._placement = stage_id, placement
+        self._changed()
+
+    @property
+    def stage_id(self) -> int | None:
+        """The number of the stage of a pipeline that the module is; None for none."""
+        return self._stage
+
+    @stage_id.setter
+    def stage_id(self, value: int | None) -> None:
+        self.set_stage(value, self._placement)
+
+    @property
+    def stage_placement(self) -> Placement | None:
+        """The ranks of the stage; None if the program moves tensors."""
+        return self._placement
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """The computation of the module under the options."""
+        leaves, tree = flatten((args, kwargs))
+        args, kwargs = tree.unflatten([self._on_stage(x) if isinstance(x, Tensor) else x for x in leaves])
+        function = self._module.forward
+        return checkpoint(function)(*args, **kwargs) if self._checkpoints else function(*args, **kwargs)
+
+    def _on_stage(self, x: Tensor) -> Tensor:
+        """A tensor on the placement of the stage."""
+        if self._placement is None:
+            return x
+        known: Any = layout_of(x)
+        fits = known is not None and len(known[1]) == len(self._placement.mesh)
+        return to_global(x, self._placement, known[1] if fits else self._batch_layout(x.rank))
+
+    def _batch_layout(self, rank: int) -> NdSbp:
+        """The layout of an argument: split along the batch over mesh axes that repeat all parameters."""
+        assert self._placement is not None
+        known = [
+            split.whole if (split := split_of(p)) else layout_of(p)[1]
+            for p in self._module.parameters()
+            if layout_of(p) is not None and layout_of(p)[0] == self._placement
+        ]
+        repeats = (all(nd[axis] == B for nd in known) for axis in range(len(self._placement.mesh)))
+        return tuple(S(0) if rank and repeated else B for repeated in repeats)
+
+    def _changed(self) -> None:
+        self.version += 1
+        Hooks.invalidate_guards()

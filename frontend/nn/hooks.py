@@ -17,18 +17,24 @@ from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.eager.function import Function
 from oneflow.frontend.eager.tape import MODE
 from oneflow.frontend.functional import zeros_like
+from oneflow.frontend.nn.graph_module import GraphModule
 
 
 class ModuleHooks:
-    """The hooks of one module: before `forward`, after `forward`, on gradients, and before `state_dict`."""
+    """The hooks of one module: before `forward`, after `forward`, on gradients, and before `state_dict`.
+
+    `options` are the options of the module in a graph.
+    """
 
     def __init__(self) -> None:
         self.before, self.after, self.backward, self.reading = Hooks(), Hooks(), Hooks(), Hooks()
+        self.options: GraphModule | None = None
 
     @property
     def version(self) -> int:
-        """The number of changes of the hooks."""
-        return self.before.version + self.after.version + self.backward.version
+        """The number of changes of the hooks and options."""
+        options = 0 if self.options is None else self.options.version
+        return self.before.version + self.after.version + self.backward.version + options
 
     def call(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The result of a module, with its hooks."""
@@ -37,7 +43,7 @@ class ModuleHooks:
         if self.backward and MODE.recording:
             hooked = HookedCall(module, self.backward)
             args = hooked.watch_arguments(args)
-        result = module.forward(*args, **kwargs)
+        result = (self.options or module).forward(*args, **kwargs)
         for hook in self.after:
             arguments = (args, kwargs) if hook.with_kwargs else (args,)
             changed = hook.function(module, *arguments, result)

@@ -129,6 +129,11 @@ class Module(Stateful):
         hooks: ModuleHooks = self._hooks
         return hooks
 
+    def _graph_options(self) -> GraphModule:
+        hooks = self._hung()
+        hooks.options = hooks.options or GraphModule(self)
+        return hooks.options
+
     def register_forward_pre_hook(self, hook: Hook, *, prepend: bool = False, with_kwargs: bool = False) -> Handle:
         """Registers `hook(module, args)`, called before `forward`; a result other than None replaces the arguments.
 
@@ -388,7 +393,7 @@ class Module(Stateful):
             TypeError: a target is neither a type of floats nor a device.
         """
         if target == (GraphModule,):
-            return GraphModule(self)  # type: ignore[return-value]
+            return self._graph_options()  # type: ignore[return-value]
         if len(target) == 1 and isinstance(target[0], type) and isinstance(self, target[0]):
             return self
         for wanted in (*target, *(x for x in (dtype, device) if x is not None)):
@@ -452,3 +457,9 @@ class Module(Stateful):
         lines = extra + [f"({n}): {m!r}".replace("\n", "\n  ") for n, m in self.named_children()]
         inner = "".join(extra) if len(extra) == len(lines) < 2 else "\n  " + "\n  ".join(lines) + "\n"
         return f"{type(self).__name__}({inner})"
+
+
+def stage_of(module: Module) -> int | None:
+    """The number of the stage of a pipeline that a module is; None for none."""
+    options = None if module._hooks is None else module._hooks.options
+    return None if options is None else options.stage_id

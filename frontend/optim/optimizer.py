@@ -211,6 +211,10 @@ class Optimizer(Stateful):
             sbp: one SBP, or one for each axis of the mesh; parameters without dimensions keep theirs.
         """
         self._sbp = sbp
+        self.follow_layouts()
+
+    def follow_layouts(self) -> None:
+        """Converts the states to the present layouts of their parameters, or to the layout of `to_global`."""
         for number, p in enumerate(self._all()):
             for name, state in self.state.get(number, {}).items():
                 self.state[number][name] = wrapped(self._in_layout_of(p, state.array))

@@ -22,6 +22,7 @@ from oneflow.dialect.reverse import (
     Renamed,
     Seeds,
     Segment,
+    Unsaved,
     one_of,
 )
 from oneflow.frontend.core.arrays import is_array
@@ -182,17 +183,25 @@ def checkpoint(
         builder = current_builder()
         if not isinstance(builder, TraceBuilder):
             return recomputed(fn, *args, **kwargs)
-        operands = [v for v in flatten((args, kwargs))[0] if isinstance(v, Tensor)]
-        with builder.isolated_tape() as inner:
-            value = fn(*args, **kwargs)
-        built = {id(r) for entry in inner for r in entry.results}
-        results = tuple(
-            v for v in (*map(_current_value, flatten(value)[0]), *builder.live_tensors()) if id(v) in built
-        )
-        builder.record_entry(Segment(tuple(inner), tuple(map(builder.read, operands)), results))
-        return value
+        return _traced_segment(builder, Segment, fn, args, kwargs)
 
     return function(*args, **kwargs) if args or kwargs else function
+
+
+def unsaved(builder: TraceBuilder, fn: Function, *args: Any) -> Any:
+    """The result of `fn` in a trace, computed again for gradients of its users, so that no result is kept."""
+    return _traced_segment(builder, Unsaved, fn, args, {})
+
+
+def _traced_segment(builder: TraceBuilder, kind: type[Segment], fn: Function, args: Any, kwargs: Any) -> Any:
+    """The result of `fn`, whose entries are one segment of the tapes."""
+    operands = [v for v in flatten((args, kwargs))[0] if isinstance(v, Tensor)]
+    with builder.isolated_tape() as inner:
+        value = fn(*args, **kwargs)
+    built = {id(r) for entry in inner for r in entry.results}
+    results = tuple(v for v in (*map(_current_value, flatten(value)[0]), *builder.live_tensors()) if id(v) in built)
+    builder.record_entry(kind(tuple(inner), tuple(map(builder.read, operands)), results))
+    return value
 
 
 def _non_negative(name: str, count: int, argnums: Sequence[int]) -> list[int]:

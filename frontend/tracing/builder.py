@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any, cast
@@ -60,6 +61,8 @@ class TraceBuilder(IRBuilder, TensorBuilder):
         self.arguments: list[Tensor] = []
         self.functionalization = Functionalization(self)
         self.ending = ExitStack()
+        self._waiting: deque[Callable[[], None]] = deque()
+        self._most_waiting = 0
         self._hooks: dict[int, tuple[Tensor, Hooks]] = {}
         self._constants: dict[int, tuple[Any, np.ndarray, Tensor]] = {}
 
@@ -238,15 +241,41 @@ class TraceBuilder(IRBuilder, TensorBuilder):
         self, tensors: Sequence[Tensor], weights: Sequence[Any], retain: bool, create_graph: bool, leaves: Any
     ) -> None:
         """Accumulates gradients at captured leaves; see `autograd.backward`."""
-        grads = [g for g in self.gradients(tensors, weights, create_graph) if leaves is None or g[0] in leaves]
+        seeds = self._seeds(tensors, weights)
+        self._run_in_turn(lambda: self._accumulate(seeds, create_graph, leaves))
+
+    def _accumulate(self, seeds: Sequence[tuple[Value, Value]], create_graph: bool, leaves: Any) -> None:
+        grads = [g for g in self._leaf_gradients(seeds, create_graph) if leaves is None or g[0] in leaves]
         with set_grad_enabled(create_graph):
             self.captures.accumulate(self, grads, create_graph)
+
+    def _run_in_turn(self, backward: Callable[[], None]) -> None:
+        """Runs a backward pass, or the first of as many as may wait."""
+        self._waiting.append(backward)
+        if len(self._waiting) > self._most_waiting:
+            self._waiting.popleft()()
+
+    @contextmanager
+    def interleaved(self, count: int) -> Iterator[None]:
+        """A context in which the backward pass of a loss waits until `count` losses are computed, so that the stages
+        of a pipeline compute at the same time.
+        """
+        self._most_waiting = count - 1
+        yield
+        self._most_waiting = 0
+        while self._waiting:
+            self._waiting.popleft()()
 
     def gradients(
         self, tensors: Sequence[Tensor], weights: Sequence[Any], create_graph: bool
     ) -> list[tuple[Leaf, Tensor]]:
         """The gradients by captured leaves: one for each value that a leaf has had in the trace."""
-        seeds = [(self.read(t), self._seed(t, w)) for t, w in zip(tensors, weights, strict=True)]
+        return self._leaf_gradients(self._seeds(tensors, weights), create_graph)
+
+    def _seeds(self, tensors: Sequence[Tensor], weights: Sequence[Any]) -> list[tuple[Value, Value]]:
+        return [(self.read(t), self._seed(t, w)) for t, w in zip(tensors, weights, strict=True)]
+
+    def _leaf_gradients(self, seeds: Sequence[tuple[Value, Value]], create_graph: bool) -> list[tuple[Leaf, Tensor]]:
         with set_grad_enabled(create_graph):
             try:
                 grads = self.pull_back(self.leaf_tape, seeds, [t for t, _ in self.captures.leaves])

@@ -151,6 +151,22 @@ class Captures:
         else:
             state.views[leaf] = value
 
+    @contextmanager
+    def computed(self, values: Sequence[tuple[EagerTensor, Tensor]]) -> Iterator[None]:
+        """A context in which reads of captured leaves give tensors that were computed from the leaves."""
+        replaced: list[tuple[dict[Leaf, Tensor], Leaf, Tensor, Tensor]] = []
+        for tensor, value in values:
+            views, leaf = self.state(tensor).views, tensor.variable.leaf
+            assert leaf is not None
+            replaced.append((views, leaf, views[leaf], value))
+            views[leaf] = value
+        try:
+            yield
+        finally:
+            for views, leaf, view, value in replaced:
+                if views.get(leaf) is value:  # the leaf was not updated
+                    views[leaf] = view
+
     def watch(self, owner: Stateful) -> None:
         """Guards the facts of a module or optimizer, except facts that the function itself changes."""
         if id(owner) not in self.owners:

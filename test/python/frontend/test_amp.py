@@ -157,9 +157,8 @@ def test_options_of_graphs():
     np.testing.assert_array_equal(other.layer.weight.numpy(), step.layer.weight.numpy())
     step.config.allow_fuse_cast_scale(True)  # type: ignore[attr-defined]
     assert nn.Graph.trace(lambda x: x * 2)(flow.tensor([1.0, 2.0])).tolist() == [2, 4]
-    for refused in (step.config.enable_zero, lambda: step.config.set_gradient_accumulation_steps(0)):
-        with pytest.raises(ValueError, match="expected"):
-            refused()
+    with pytest.raises(ValueError, match="expected a number of steps"):
+        step.config.set_gradient_accumulation_steps(0)
     with pytest.raises(TypeError, match="GradScaler"):
         step.set_grad_scaler(2.0)
 
@@ -207,8 +206,6 @@ def test_modules_that_are_computed_again():
     np.testing.assert_allclose(layer[0].weight.grad.numpy(), wanted, rtol=1e-6)
     options.activation_checkpointing = False
     assert not layer.to(nn.graph.GraphModule).activation_checkpointing
-    with pytest.raises(ValueError, match="to_global"):
-        options.set_stage(0)
 
 
 def test_finfo_and_iinfo():

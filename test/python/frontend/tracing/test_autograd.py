@@ -5,6 +5,8 @@ import pytest
 from helpers import assert_close, module_text, run
 
 import oneflow as flow
+from oneflow.frontend.core.dispatch import current_builder
+from oneflow.frontend.tracing.autograd import unsaved
 
 X = np.array([0.5, -1.0, 2.0], np.float32)
 W = np.array([[1.0, 2.0, -1.0], [0.5, 0.0, 3.0]], np.float32)
@@ -179,6 +181,20 @@ def test_checkpoint_computes_again_and_gives_the_same():
     text = module_text(again, flow.TensorSpec((3,), flow.float32))
     assert text.count('"oneflow.depend"') == 2
     assert text.count('"oneflow.sin"') == 4
+
+
+@pytest.mark.parametrize("block", [lambda f: f, flow.checkpoint])
+def test_results_that_are_not_saved_are_computed_again_once_for_all_users(block):
+    def f(x):
+        big = unsaved(current_builder(), flow.exp, x)
+        return (block(lambda x: x * big)(x) * big).sum()
+
+    assert_close(run(flow.grad(f), X)[0], np.exp(2 * X) * (1 + 2 * X))
+    text = module_text(flow.grad(f), flow.TensorSpec((3,), flow.float32))
+    results = [line.split(" = ")[0].strip() for line in text.splitlines() if '"oneflow.exp"' in line]
+    users = [sum(f"{r}," in line or f"{r})" in line for line in text.splitlines()) for r in results]
+    assert len(results) == 2, "the forward part and the backward part"
+    assert min(users) >= 2, text
 
 
 def test_checkpoint_differentiates_by_captured_tensors():
