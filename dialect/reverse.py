@@ -313,7 +313,7 @@ class _Reverse:
         copies = self._copies_of(op.operands, cotangents)
         if not copies:
             return op
-        again = Call(op.record, {k: placed(v, copies) for k, v in op.inputs.items()}, op.attrs, op.outputs)
+        again = Call(op.record, {k: substituted(v, copies) for k, v in op.inputs.items()}, op.attrs, op.outputs)
         again.wanted, again.maybe_nonfinite = op.wanted, op.maybe_nonfinite
         return again
 

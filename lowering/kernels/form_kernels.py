@@ -8,18 +8,21 @@ fusion inlines a producer; multi-output fusion groups operations with different 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import ClassVar
 
-from oneflow.dialect._mlir import func, ir, passmanager, scf
+from oneflow.dialect._mlir import func, ir, passmanager
 from oneflow.dialect.record import Registry
 from oneflow.lowering.kernels.access import find_any_node
 from oneflow.lowering.kernels.donated_arguments import order_after_readers
 from oneflow.lowering.kernels.epilogue_fusion import is_epilogue
+from oneflow.lowering.kernels.fusion_barriers import add_fusion_barrier, remove_fusion_barriers
+from oneflow.lowering.kernels.gathered_conversions import convert_gathered
 from oneflow.lowering.kernels.graph import DependenceGraph, merge_with_producers
 from oneflow.lowering.kernels.legality import callable_names, check_is_linalg
 from oneflow.lowering.kernels.nodes import Node, Structure, analyse, find_node, is_contraction, loop_size
+from oneflow.lowering.kernels.operand_fusion import fuse_conversions
 from oneflow.lowering.kernels.outline import Outliner
 from oneflow.lowering.kernels.reshapes import RESHAPES, read_through
 from oneflow.lowering.linalg.emit import BARRIER
@@ -101,37 +104,40 @@ def fuse_elementwise(module: ir.Module) -> None:
     """
     candidates = gather_named(module.operation, {"linalg.generic", *RESHAPES})
     lengths: dict[ir.Operation, int] = {}
-    for op in (o for o in candidates if o.name not in RESHAPES):
+    generics = [op for op in candidates if op.name not in RESHAPES]
+    for op in generics:
         read_through(op)
-        _prevent_recomputation(op)
+        convert_gathered(op)
+    converted = [fuse_conversions(op) for op in generics]
+    for op, numbers in zip(generics, converted, strict=True):
+        _prevent_recomputation(op, numbers)
         _add_window_barriers(op)
         _limit_body(op, lengths)
     for op in (o for o in candidates if o.name in RESHAPES):
-        _add_fusion_barrier(op, 0)
+        add_fusion_barrier(op, 0)
         for use in list(op.results[0].uses):
-            _add_fusion_barrier(use.owner.operation, use.operand_number)
+            add_fusion_barrier(use.owner.operation, use.operand_number)
     manager = passmanager.PassManager.parse(FUSION)
     # The pipeline verifies the module before and after the pass.
     manager.enable_verifier(False)
     manager.run(module.operation)
-    for op in gather_named(module.operation, {"scf.execute_region"}):
-        block = op.regions[0].blocks[0]
-        op.results[0].replace_all_uses_with(block.operations[len(block.operations) - 1].operands[0])
-        op.erase()
+    remove_fusion_barriers(module)
 
 
-def _prevent_recomputation(op: ir.Operation) -> None:
-    """Adds fusion barriers before inputs whose elements the operation reads more than once."""
+def _prevent_recomputation(op: ir.Operation, converted: Collection[int]) -> None:
+    """Adds fusion barriers before inputs whose elements the operation reads more than once, but not before `converted`
+    inputs.
+    """
     node = find_node(op)
     if node is None:
         return
     every, windows = set(range(len(node.names))), len(node.nonunit_reductions) > 1 and is_contraction(node)
     for number, use in enumerate(node.inputs):
         covered = set().union(*[f.dims for f in use.access])
-        if covered == every or isinstance(use.value, ir.BlockArgument):
+        if number in converted or covered == every or isinstance(use.value, ir.BlockArgument):
             continue
         if _is_compute(use.value.owner) or (windows and _is_movement(use.value.owner)):
-            _add_fusion_barrier(op, number)
+            add_fusion_barrier(op, number)
 
 
 def _add_window_barriers(op: ir.Operation) -> None:
@@ -148,7 +154,7 @@ def _add_window_barriers(op: ir.Operation) -> None:
         first = {f.dim for f, read in zip(source.outputs[0].access, use.access, strict=True) if read.is_zero}
         positions = (f for u in source.inputs for f in u.access if len(f.terms) > 1)
         if any(len(f.dims - first) == 1 for f in positions):
-            _add_fusion_barrier(op, number)
+            add_fusion_barrier(op, number)
 
 
 def _limit_body(op: ir.Operation, lengths: dict[ir.Operation, int]) -> None:
@@ -162,22 +168,10 @@ def _limit_body(op: ir.Operation, lengths: dict[ir.Operation, int]) -> None:
         if not added or not is_used_once(value):
             continue
         if length + added > MAX_BODY_OPERATIONS:
-            _add_fusion_barrier(op, number)
+            add_fusion_barrier(op, number)
         else:
             length += added
     lengths[op] = length
-
-
-def _add_fusion_barrier(op: ir.Operation, number: int) -> None:
-    """Hides the producer of an operand from fusion; `fuse_elementwise` removes the barrier."""
-    value = op.operands[number]
-    with ir.InsertionPoint(op), op.location:
-        region = ir.Operation.create(
-            "scf.execute_region", [value.type], [], {"no_inline": ir.UnitAttr.get()}, regions=1
-        )
-        with ir.InsertionPoint(region.regions[0].blocks.append()):
-            scf.YieldOp([value])
-        op.operands[number] = region.results[0]
 
 
 def _is_compute(op: ir.Operation) -> bool:

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from oneflow.dialect._mlir import ir
+from oneflow.lowering.kernels.factors import Factor, factors_of, is_narrower
 
 
 class Unsupported(Exception):
@@ -89,6 +90,11 @@ class Use:
     value: ir.Value
     access: Access
 
+    @property
+    def dims(self) -> set[int]:
+        """The loop dimensions that the positions depend on."""
+        return set().union(*(form.dims for form in self.access))
+
 
 @dataclass(eq=False)
 class Node:
@@ -118,6 +124,10 @@ class Node:
     def loops(self) -> set[int]:
         """The structure's loops that this node runs, without unit loops."""
         return {n for d, n in enumerate(self.names) if d not in self.unit_loops}
+
+    def dims(self, number: int) -> set[int]:
+        """The loop dimensions of an input."""
+        return self.inputs[number].dims
 
     @property
     def nonunit_reductions(self) -> frozenset[int]:
@@ -374,20 +384,27 @@ def loop_size(nodes: Iterable[Node], name: int) -> int | None:
     return None
 
 
-#: Conversions of the factors or of the product of a contraction.
-_CONVERSIONS = frozenset({"arith.extf", "arith.extsi", "arith.extui", "arith.sitofp", "arith.uitofp"})
-
-
 def is_contraction(node: Node) -> bool:
-    """Whether a node sums products of two operands, each of which is read more than once."""
-    if not node.reductions or len(node.inputs) != 2:
+    """Whether a node sums products of two factors, each of which is read more than once."""
+    if not node.reductions or len(node.inputs) < 2:
         return False
-    names = [o.operation.name for o in node.body.operations]
-    if [n for n in names if n not in _CONVERSIONS] not in (["arith.mulf", "arith.addf", "linalg.yield"],
-                                                    ["arith.muli", "arith.addi", "linalg.yield"]):  # fmt: skip
-        return False
-    covered = [set().union(*[f.dims for f in u.access]) for u in node.inputs]
-    return all(c < set(range(len(node.names))) for c in covered)
+    factors = factors_of(node.body, len(node.inputs))
+    every = set(range(len(node.names)))
+    return factors is not None and all(
+        node.dims(main_input(node, f)) < every and (f.is_converted or _is_widened(node, f)) for f in factors
+    )
+
+
+def main_input(node: Node, factor: Factor) -> int:
+    """The input of a factor with the most loop dimensions."""
+    return max(factor.inputs, key=lambda number: len(node.dims(number)))
+
+
+def _is_widened(node: Node, factor: Factor) -> bool:
+    """Whether a factor is computed from integers with fewer bits, of which each element is one element of the factor."""
+    main = main_input(node, factor)
+    element = node.body.arguments[main].type
+    return is_narrower(element, factor.value.type) and all(node.dims(n) <= node.dims(main) for n in factor.inputs)
 
 
 def has_innermost_window(node: Node) -> bool:

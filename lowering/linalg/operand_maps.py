@@ -112,7 +112,7 @@ class _OperandFinder:
             return first == second
         return bool(self.sizes.extent(a) == self.sizes.extent(b))
 
-    def _add(self, load: Expr, results: Sequence[ir.AffineExpr], spanned: set[int]) -> None:
+    def _add(self, load: Expr, results: list[ir.AffineExpr], spanned: set[int]) -> None:
         equal_sizes, in_bounds, fits = [], [], True
         for dim, result in enumerate(results):
             if result not in self.dims:
@@ -125,7 +125,8 @@ class _OperandFinder:
             if self._same(load.value.shape[dim], self.domain.extents[loop]):
                 continue
             if size is not None and length is not None:
-                fits = False
+                fits = fits and self._is_first(loop, size)
+                results[dim] = ir.AffineExpr.get_constant(0)
             elif loop in spanned:
                 equal_sizes.append((load, dim, loop))
             else:
@@ -135,6 +136,10 @@ class _OperandFinder:
         if fits:
             self.maps.equal_sizes += equal_sizes
             self._bind(load, ir.AffineMap.get(self.domain.rank, 0, list(results)))
+
+    def _is_first(self, loop: int, size: int) -> bool:
+        """Whether a parallel loop has one step, which is the first element of a dimension of `size` elements."""
+        return self.lengths[loop] == 1 and loop not in self.domain.reductions and size > 0
 
     def _is_in_bounds(self, load: Expr, dim: int) -> bool:
         """Whether linalg's verifier accepts a computed position: its first and last value are in the dimension.

@@ -10,8 +10,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from oneflow.dialect._mlir import ir
-from oneflow.lowering.kernels.nodes import Node, Structure, Unsupported, is_contraction
-from oneflow.lowering.llvm.body_cloner import clone_operation
+from oneflow.lowering.kernels.factors import factors_of
+from oneflow.lowering.kernels.nodes import Node, Structure, Unsupported, is_contraction, main_input
+from oneflow.lowering.llvm.body_cloner import captured_scalar, clone_operation
 from oneflow.lowering.llvm.flat_columns import ColumnRows, column_rows
 from oneflow.lowering.llvm.iteration_space import IterationSpace, Loop, Subscript
 from oneflow.lowering.llvm.kernel import Kernel
@@ -27,7 +28,7 @@ class ContractionNest:
 
     Attributes:
         kernel, structure, vectorized, space_of: as for `LoopNest`.
-        left, right: the numbers of the inputs.
+        left, right: the numbers of the main inputs of the factors.
         element: the type of the products.
     """
 
@@ -50,22 +51,23 @@ class ContractionNest:
         self.left, self.right, self._factors, self.element = self._read_operands()
 
     def _read_operands(self) -> tuple[int, int, dict[int, ir.Value], str]:
-        """The left and the right input, the factors of the product by input, and the type of the product.
+        """The main inputs of the left and of the right factor, the factors by input, and the type of the product.
 
         Raises:
-            Unsupported: the body has another form, or both inputs have the columns.
+            Unsupported: the body has another form, or both factors have the columns.
         """
         ops = [o.operation for o in self.node.body.operations]
-        product = next(o for o in ops if o.name in ("arith.mulf", "arith.muli"))
-        total = next(o for o in ops if o.name in ("arith.addf", "arith.addi"))
+        product = next(o for o in reversed(ops) if o.name in ("arith.mulf", "arith.muli"))
+        total = next(o for o in reversed(ops) if o.name in ("arith.addf", "arith.addi"))
         if product.results[0] not in list(total.operands):
             raise Unsupported("a product with a conversion before the addition")
-        factors = {_input_of(self.node, v): v for v in product.operands}
-        has_columns = [self.columns.id in self._loops_of(number) for number in range(2)]
-        if len(factors) != 2 or has_columns[0] == has_columns[1]:
-            raise Unsupported("a contraction with columns in both operands or in none")
-        right = has_columns.index(True)
-        return 1 - right, right, factors, str(product.results[0].type)
+        factors = factors_of(self.node.body, len(self.node.inputs)) or ()
+        by_input = {main_input(self.node, f): f.value for f in factors}
+        right = [number for number in by_input if self.columns.id in self._loops_of(number)]
+        if len(by_input) != 2 or len(right) != 1:
+            raise Unsupported("a contraction with columns in both factors or in none")
+        (left,) = by_input.keys() - right
+        return left, right[0], by_input, str(product.results[0].type)
 
     def subscripts(self, number: int) -> list[Subscript]:
         """The subscripts of an input."""
@@ -109,20 +111,25 @@ class ContractionNest:
         return axes == [len(subscripts) - 1] and dict(subscripts[-1].form.terms)[columns] in (1, 2)
 
     def load(self, number: int, lanes: Lanes) -> LaneValue:
-        """The element, or vector of elements, of an input at the current point, in the type of the product."""
+        """An element, or a vector of elements, of the factor of a main input at the current point."""
+        return self._compute(self._factors[number], lanes)
+
+    def _compute(self, value: ir.Value, lanes: Lanes) -> LaneValue:
+        """A value of a factor at the current point."""
+        body = self.node.body
+        if value in list(body.arguments):
+            return self._load_input(list(body.arguments).index(value), lanes)
+        if isinstance(value, ir.BlockArgument) or value.owner.operation.block != body:
+            return captured_scalar(lanes, value)
+        return clone_operation(value.owner, [self._compute(v, lanes) for v in value.owner.operands], lanes)
+
+    def _load_input(self, number: int, lanes: Lanes) -> LaneValue:
+        """An element, or a vector of elements, of an input at the current point."""
         use = self.node.inputs[number]
         tensor = self.kernel.tensors.get(use.value)
         if tensor is None:
             raise Unsupported("a contraction of a value of the kernel")
-        value = self.emitters.memory.load(self.node, use, tensor, lanes)
-        chain: list[ir.Operation] = []
-        factor = self._factors[number]
-        while not isinstance(factor, ir.BlockArgument):
-            chain.append(factor.owner)
-            factor = factor.owner.operands[0]
-        for op in reversed(chain):
-            value = clone_operation(op, [value], lanes)
-        return value
+        return self.emitters.memory.load(self.node, use, tensor, lanes)
 
     def multiply_add(self, a: str, b: str, total: LaneValue) -> LaneValue:
         """`a * b + total` of vectors, as an FMA where the target has one."""
@@ -175,11 +182,3 @@ class ContractionNest:
 
         self.nest.plain_loop(0, loops[0].size, 1, body)
 
-
-def _input_of(node: Node, value: ir.Value) -> int:
-    """The number of the input that a factor is converted from."""
-    while not isinstance(value, ir.BlockArgument):
-        if not len(value.owner.operands):
-            raise Unsupported("a contraction with a factor that comes from no operand")
-        value = value.owner.operands[0]
-    return list(node.body.arguments).index(value)

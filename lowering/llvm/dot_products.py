@@ -65,7 +65,7 @@ class DotProducts:
         is_few = len(self.rows) <= 1 and isinstance(rows, int) and 0 < rows <= self.limits.max_dot_rows
         if not is_few or not is_reassociable_sum(self.contraction.node, 0):
             raise Unsupported("a contraction of no rows or of too many")
-        if not all(map(self.contraction.is_contiguous_along_depth, range(2))):
+        if not all(map(self.contraction.is_contiguous_along_depth, (self.contraction.left, self.contraction.right))):
             raise Unsupported("operands that are not contiguous along the depth")
 
     def _factors(self, writer: Writer, space: IterationSpace) -> list[Index]:

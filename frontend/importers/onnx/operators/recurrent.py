@@ -235,12 +235,9 @@ def _dynamic_quantize_lstm(
     }
 
     def by(weight: Tensor, scale: Tensor, zero: Tensor) -> Callable[[Tensor, int], Tensor]:
-        # The weights are widened once, and not in each step of the loop.
-        wide = [shifted(F.select(weight, 0, n), F.select(zero, 0, n)) for n in range(directions)]
-
         def multiply(v: Tensor, number: int) -> Tensor:
             codes, of_codes, shift = dynamic_quantized(v)
-            product = F.matmul(shifted(codes, shift), wide[number])
+            product = F.matmul(shifted(codes, shift), shifted(F.select(weight, 0, number), F.select(zero, 0, number)))
             return F.mul(F.cast(product, v.dtype), F.mul(of_codes, F.select(scale, 0, number)))
 
         return multiply
