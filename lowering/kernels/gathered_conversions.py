@@ -1,7 +1,7 @@
 """Gathers from tables that are computed from integers: the elements are gathered first, and converted then.
 
-    table = float(codes) * scale                       8 bits -> 32 bits for each element of the table
-    table[i, j]                                   ->   float(codes[i, j]) * scale[i]
+table = float(codes) * scale                       8 bits -> 32 bits for each element of the table
+table[i, j]                                   ->   float(codes[i, j]) * scale[i]
 """
 
 from __future__ import annotations

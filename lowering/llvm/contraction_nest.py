@@ -181,4 +181,3 @@ class ContractionNest:
             self.depth_loops(loops[1:], step)
 
         self.nest.plain_loop(0, loops[0].size, 1, body)
-
