@@ -127,7 +127,6 @@ def fuse_elementwise(module: ir.Module) -> None:
 def _prevent_recomputation(op: ir.Operation, converted: Collection[int]) -> None:
     """Adds fusion barriers before inputs whose elements the operation reads more than once, but not before the
     `converted` inputs.
-    inputs.
     """
     node = find_node(op)
     if node is None:

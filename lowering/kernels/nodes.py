@@ -401,7 +401,7 @@ def main_input(node: Node, factor: Factor) -> int:
 
 
 def _is_widened(node: Node, factor: Factor) -> bool:
-    """Whether a factor is computed from integers with fewer bits, one element of which is one element of the factor."""
+    """Whether a factor is computed from narrower integers, one element of which is one element of the factor."""
     main = main_input(node, factor)
     element = node.body.arguments[main].type
     return is_narrower(element, factor.value.type) and all(node.dims(n) <= node.dims(main) for n in factor.inputs)

@@ -67,7 +67,7 @@ def _operation_count(node: Node) -> int:
 
 
 def _copy_conversion(value: ir.Value, reader: ir.Operation) -> ir.Value:
-    """A copy of a conversion and its parts before `reader`, which MLIR fuses with the reader and with nothing else."""
+    """A copy of a conversion and its parts before `reader`; MLIR fuses the copy with the reader and nothing else."""
     if conversion_of(value) is None:
         return value
     with ir.InsertionPoint(reader):
