@@ -56,6 +56,9 @@ class Value:
         """The number of dimensions."""
         return self.desc.rank
 
+    def __str__(self) -> str:
+        return str(self.desc)
+
     def __add__(self, other: Value | Scalar) -> Value:
         return self.builder.binary("add", self, other)
 

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from oneflow.dialect import oneflow as dialect
 from oneflow.dialect._mlir import ir
+from oneflow.dialect.forward_references import find_forward_reference
 from oneflow.dialect.job_text import is_job_text, mlir_text, refused_job_text
 from oneflow.dialect.jobs import convert_jobs
 from oneflow.dialect.record import REGISTRY, Operator, Registry, distribute
@@ -123,11 +124,14 @@ def read_module(
     """
     text = _with_mlir_names(text, registry)
     is_job = is_job_text(text)
-    reason = find_invalid_text(text) or (refused_job_text(text) if is_job else None)
+    plain = mlir_text(text) if is_job else text
+    reference = find_forward_reference(plain)
+    reason = (refused_job_text(text) if is_job else None) or find_invalid_text(plain, reference)
     if reason is not None:
         raise ProgramError([Diagnostic("error", reason.message, f"{name}:{reason.line}:{reason.column}")])
-    if is_job:
-        text = _normal_text(mlir_text(text), name, registry, None)
+    if is_job or reference is not None:
+        # An operation that a context does not know ends the parse as a wrong text does.
+        text = _normal_text(plain, name, registry, None)
     _declare(text, context, registry)
     with context:
         try:
@@ -202,8 +206,8 @@ def _is_content(text: str, name: str) -> bool:
 def _normal_text(text: str, name: str, registry: Registry, failure: ProgramError | None) -> str:
     """The program in normal form, by a context that accepts any operation.
 
-    `failure` is why the text could not be read directly; None for OneFlow's own programs, which are not read
-    directly.
+    `failure` is why the text could not be read directly; None for OneFlow's own programs and programs with forward
+    references, which are not read directly.
 
     Raises:
         ProgramError: the program is wrong, not merely spelt otherwise.

@@ -1,9 +1,10 @@
 """Refuses text that would end the process inside MLIR's parser, before the text is parsed.
 
-Five kinds of text are refused: strings whose escapes are no UTF-8, which MLIR's bindings cannot convert to Python
+Six kinds of text are refused: strings whose escapes are no UTF-8, which MLIR's bindings cannot convert to Python
 strings; nesting that leaves no stack for the parser; iterator types that are no strings, which the parser reads as
-strings; arrays of element types for which MLIR's bindings have no class; and sizes for which the parser allocates
-memory. A program with such sizes is parsed in a separate process first.
+strings; arrays of element types for which MLIR's bindings have no class; sizes for which the parser allocates memory;
+and errors in programs with forward references, after which the parser writes to freed memory. A program with such
+sizes or references is parsed in a separate process first.
 """
 
 from __future__ import annotations
@@ -41,9 +42,11 @@ with ir.Context() as context:
     resource.setrlimit(resource.RLIMIT_AS, (int(sys.argv[1]),) * 2)
     try:
         ir.Module.parse(sys.stdin.read())
-    except ir.MLIRError:
-        pass
+    except ir.MLIRError as error:
+        first = error.error_diagnostics[0]
+        print(first.location, first.message, sep="\\n")
 """
+_PLACE = re.compile(r":(\d+):(\d+)\)?$")
 
 
 @dataclass(frozen=True)
@@ -55,12 +58,12 @@ class InvalidText:
     column: int
 
 
-def find_invalid_text(text: str) -> InvalidText | None:
-    """Why MLIR's parser must not see a text; None if it may."""
+def find_invalid_text(text: str, forward_reference: int | None = None) -> InvalidText | None:
+    """Why MLIR's parser must not see a text; None if it may. `forward_reference` is the position of the first."""
     reason = _bad_string(text) or _too_deep(text) or _bad_iterators(text) or _bad_array(text) or _too_large(text)
-    if reason is None:
-        return None
-    return invalid_text_at(text, *reason)
+    if reason is not None:
+        return invalid_text_at(text, *reason)
+    return None if forward_reference is None else _unparsable(text, forward_reference)
 
 
 def invalid_text_at(text: str, message: str, place: int) -> InvalidText:
@@ -117,16 +120,37 @@ def _too_large(text: str) -> tuple[str, int] | None:
     large = next((m for m in _SHAPE.finditer(text) if _elements(m[0]) > MAX_UNTRIED_ELEMENTS), None)
     if large is None:
         return None
+    trial = _trial(text)
+    if trial.returncode >= 0:
+        return None
+    problem = f"expected tensors that MLIR's parser can parse, got tensors that end the parser ({_death(trial)})"
+    return f"{problem}; the first large one is here", large.start()
+
+
+def _unparsable(text: str, forward_reference: int) -> InvalidText | None:
+    """The parser's error for a text with a forward reference."""
+    trial = _trial(text)
+    if trial.returncode < 0:
+        problem = f"expected text that MLIR's parser can parse, got text that ends the parser ({_death(trial)})"
+        message = f"{problem}; the first value that is used before its definition is here"
+        return invalid_text_at(text, message, forward_reference)
+    location, _, message = trial.stdout.strip().partition("\n")
+    place = _PLACE.search(location)
+    return None if place is None else InvalidText(message, int(place[1]), int(place[2]))
+
+
+def _trial(text: str) -> subprocess.CompletedProcess[str]:
+    """Parses a text in another process, which prints the first error's location and message."""
     limit = str(TRIAL_MEMORY + MEMORY_PER_BYTE * len(text))
     command = [sys.executable, "-c", _TRIAL, limit]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    trial = subprocess.run(command, input=text, env=environment, capture_output=True, text=True, check=False)
-    if trial.returncode >= 0:
-        return None
+    return subprocess.run(command, input=text, env=environment, capture_output=True, text=True, check=False)
+
+
+def _death(trial: subprocess.CompletedProcess[str]) -> str:
+    """The fatal error of a process that a signal ended, else the signal."""
     first_error = next((line for line in trial.stderr.splitlines() if "ERROR" in line), "")
-    why = first_error or signal.Signals(-trial.returncode).name
-    problem = f"expected tensors that MLIR's parser can parse, got tensors that end the parser ({why})"
-    return f"{problem}; the first large one is here", large.start()
+    return first_error or signal.Signals(-trial.returncode).name
 
 
 def _elements(shape: str) -> int:

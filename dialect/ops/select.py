@@ -103,12 +103,13 @@ def _clip_gradient(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
 
 def _clip_reference(x: np.ndarray, **attrs: Any) -> np.ndarray:
     kind = "integral" if x.dtype.kind in "iu" else "floating"
-    wide = x.astype(object if kind == "integral" else np.float64)
+    wide = object if kind == "integral" else np.float64
+    y = x.astype(wide)
     if f"{kind}_min" in attrs:
-        wide = np.maximum(wide, attrs[f"{kind}_min"])
+        y = np.maximum(y, attrs[f"{kind}_min"], dtype=wide)
     if f"{kind}_max" in attrs:
-        wide = np.minimum(wide, attrs[f"{kind}_max"])
-    return np.asarray(wide).astype(x.dtype)
+        y = np.minimum(y, attrs[f"{kind}_max"], dtype=wide)
+    return np.asarray(y).astype(x.dtype)
 
 
 for _suffix, _attrs, _doc in (

@@ -24,7 +24,7 @@ import signal
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -54,10 +54,14 @@ class Fuzzer(Protocol):
 
 @dataclass(frozen=True)
 class Finding:
-    """A case and the fault of the case; the kind of a fault is the text without numbers, names and locations."""
+    """A case and the fault of the case; the kind of a fault is the text without numbers, names and locations.
+
+    `reduces` is false for a fault of `make`: seed and number stand for the missing case.
+    """
 
     case: str
     fault: str
+    reduces: bool = True
 
     @property
     def kind(self) -> str:
@@ -68,6 +72,22 @@ class Finding:
 def case_of(fuzzer: Fuzzer, seed: int, number: int) -> str:
     """Case `number` of a seed: the same on every machine and for every number of workers."""
     return fuzzer.make(random.Random(f"{seed}/{number}"))
+
+
+def cases_of(fuzzer: Fuzzer, seed: int, numbers: Iterable[int]) -> Iterator[str | Finding]:
+    """The cases of a seed; an exception of `make` is a finding, and does not end the search."""
+    for number in numbers:
+        try:
+            yield case_of(fuzzer, seed, number)
+        except Exception as error:
+            yield Finding(f"{seed}/{number}", f"make: {_described(error)}", reduces=False)
+
+
+def _described(error: Exception) -> str:
+    """An unexpected exception and its place, in one line."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    what = " ".join(f"{type(error).__name__}: {error}".split())
+    return f"exception: {what} at {Path(frame.filename).name}:{frame.lineno}"
 
 
 def without_lines(case: str) -> Iterator[str]:
@@ -97,9 +117,7 @@ def _serve(fuzzer: Fuzzer, cases: Connection, errors: str) -> None:
         try:
             cases.send(fuzzer.check(case))
         except Exception as error:
-            frame = traceback.extract_tb(error.__traceback__)[-1]
-            what = " ".join(f"{type(error).__name__}: {error}".split())
-            cases.send(f"exception: {what} at {Path(frame.filename).name}:{frame.lineno}")
+            cases.send(_described(error))
 
 
 @dataclass
@@ -208,7 +226,7 @@ class Search:
     found: dict[str, Finding] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
 
-    def run(self, cases: Iterator[str], report: Callable[[str], None] = _report) -> None:
+    def run(self, cases: Iterator[str | Finding], report: Callable[[str], None] = _report) -> None:
         """Checks all cases; each new kind of fault is reported when found."""
         with tempfile.TemporaryDirectory() as folder:
             workers = [Worker(self.fuzzer, folder) for _ in range(self.jobs)]
@@ -220,10 +238,13 @@ class Search:
                 for worker in workers:
                     worker.close()
 
-    def _findings(self, cases: Iterator[str], workers: Sequence[Worker]) -> Iterator[Finding]:
+    def _findings(self, cases: Iterator[str | Finding], workers: Sequence[Worker]) -> Iterator[Finding]:
         idle, busy = list(workers), {}
         while True:
             while idle and (case := next(cases, None)) is not None:
+                if isinstance(case, Finding):
+                    yield case
+                    continue
                 worker = idle.pop()
                 worker.send(case)
                 busy[worker.connection] = worker
@@ -233,10 +254,10 @@ class Search:
             late = [c for c, w in busy.items() if w.left <= 0]
             for connection in {*ready, *late}:
                 worker = busy.pop(connection)
-                case, fault = worker.case, worker.receive()
+                checked, fault = worker.case, worker.receive()
                 idle.append(worker)
-                if fault is not None and case is not None:
-                    yield Finding(case, fault)
+                if fault is not None and checked is not None:
+                    yield Finding(checked, fault)
 
     def _take(self, finding: Finding, report: Callable[[str], None]) -> None:
         self.counts[finding.kind] = self.counts.get(finding.kind, 0) + 1
@@ -253,6 +274,8 @@ class Search:
 
     def _shrink(self, worker: Worker, report: Callable[[str], None]) -> None:
         for kind, finding in self.found.items() if self.shrink else ():
+            if not finding.reduces:
+                continue
             small = shrink(worker, finding)
             report(f"shrunk from {len(finding.case)} to {len(small.case)} characters: {self._write(small)}")
             self.found[kind] = small
@@ -286,10 +309,10 @@ def main(fuzzer: Fuzzer, argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--no-shrink", action="store_true", help="leave failing cases as they were made")
     arguments = parser.parse_args(argv)
     numbers = range(arguments.first, arguments.first + arguments.count)
-    cases: Iterator[str] = (
+    cases: Iterator[str | Finding] = (
         (p.read_bytes().decode(errors="surrogateescape") for p in arguments.files)
         if arguments.files
-        else (case_of(fuzzer, arguments.seed, n) for n in numbers)
+        else cases_of(fuzzer, arguments.seed, numbers)
     )
     shrinks = not arguments.no_shrink and not arguments.files
     search = Search(fuzzer, arguments.out, max(1, arguments.jobs), shrinks)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 FUZZ = Path(__file__).parents[1] / "fuzz"
-#: A fuzzer whose cases die, hang or raise, as a line of the case states.
+#: A fuzzer whose cases die, hang, raise or cannot be made, as a line of the case states.
 FAULTY = """
 import os, sys
 from common import main, without_lines
@@ -20,7 +20,9 @@ class Faulty:
 
     def make(self, random):
         lines = [f"line {n}" for n in range(9)]
-        lines[random.randrange(9)] = random.choice(["die", "hang", "raise", "right"])
+        lines[random.randrange(9)] = random.choice(["die", "hang", "raise", "right", "unmade"])
+        if "unmade" in lines:
+            raise KeyError("unmade")
         return "\\n".join(lines) + "\\n"
 
     def check(self, case):
@@ -73,7 +75,10 @@ def test_faults_are_found_and_shrunk(tmp_path: Path) -> None:
     done = run(tmp_path / "faulty.py", "--count", "20", "--jobs", "1", "--out", str(tmp_path / "found"))
     assert done.returncode == 1, done.stderr
     assert all(kind in done.stdout for kind in ("crash: SIGABRT", "hang: more than", "exception: ValueError: raised"))
-    found = sorted(path.read_text() for path in (tmp_path / "found").iterdir())
-    assert found == ["die\n", "hang\n", "raise\n"]
-    again = run(tmp_path / "faulty.py", str(next((tmp_path / "found").iterdir())), "--out", str(tmp_path / "again"))
+    assert "make: exception: KeyError: 'unmade'" in done.stdout
+    assert "20 cases, " in done.stdout
+    found = {path.read_text(): path for path in (tmp_path / "found").iterdir()}
+    number = next(case for case in found if case.startswith("0/"))
+    assert found.keys() == {number, "die\n", "hang\n", "raise\n"}
+    again = run(tmp_path / "faulty.py", str(found["die\n"]), "--out", str(tmp_path / "again"))
     assert "1 cases, 1 faults of 1 kinds" in again.stdout

@@ -87,3 +87,11 @@ def test_wrong_positions_are_errors(name, operands, attrs, bad):
     op = checks.make_call(sample, arrays, sample.attributes(dtypes.float64), REGISTRY)
     with pytest.raises(IndexError, match=message):
         checks.run_meaning(op)
+
+
+def test_errors_show_operands_as_types():
+    record = REGISTRY["tensor_buffer_to_list_of_tensors"]
+    attrs = {"out_shape": [3], "out_dtype": dtypes.float32, "dynamic_out": False}
+    call = Call(record, {"in": TensorDesc((None, 3), dtypes.float32)}, attrs)
+    with pytest.raises(OperatorError, match=r"expected a static shape of in, got tensor<\?x3xf32>"):
+        infer(record, call)

@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from oneflow.dialect import ops  # noqa: F401
+from oneflow.dialect import ops, reader  # noqa: F401
+from oneflow.dialect.forward_references import find_forward_reference
 from oneflow.dialect.oneflow import create_context
 from oneflow.dialect.reader import ProgramError, read_module
 from oneflow.dialect.text_validation import MAX_NESTING
@@ -91,3 +92,61 @@ def test_invalid_text_is_refused(text: str, message: str) -> None:
 def test_valid_text_is_parsed(text: str) -> None:
     """Strings with brackets and escapes, comments, comparisons, and the deepest and largest valid texts."""
     read_module(text, create_context())
+
+
+DEFINED = """func.func @f(%x: f32) {
+  "x.use"(%x) : (f32) -> ()
+"""
+#: A use before the definition in a later region, whose parse fails.
+BROKEN = (
+    DEFINED
+    + """  "x.use"(%i) : (f32) -> ()
+  "a.c"() ({
+    DEFINITION
+    "x.y"() : () -> (
+  }) : () -> ()
+}"""
+)
+LATER_BLOCK = """func.func @f() -> f32 {
+  cf.br ^b
+^a:
+  %j = arith.negf %i : f32
+  return %j : f32
+^b:
+  %i = arith.constant 1.0 : f32
+  cf.br ^a
+}"""
+
+
+@pytest.mark.parametrize(
+    "definition", ["^b(%i: f32):", '%i = "x.y"() : () -> f32', '%i:2 = "x.y"() : () -> (f32, f32)']
+)
+def test_wrong_text_with_forward_references_is_not_parsed_here(
+    definition: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After such an error the parser writes to freed memory."""
+    monkeypatch.setattr(reader, "_parse", lambda *_: pytest.fail("expected no parse in this process"))
+    with pytest.raises(ProgramError, match=r"^-:6:22: error: expected non-function type$"):
+        read_module(BROKEN.replace("DEFINITION", definition), create_context())
+
+
+def test_forward_references_between_blocks_are_read() -> None:
+    assert "arith.negf %" in str(read_module(LATER_BLOCK, create_context()))
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        (LATER_BLOCK, "%i : f32"),
+        (BROKEN.replace("DEFINITION", "^b(%i: f32):"), "%i) :"),
+        (DEFINED + "}\nfunc.func @g() {\n return %x : f32\n}", "%x : f32"),
+        (DEFINED + '"a.b"() ({ %i = "x.y"() : () -> f32 }) : () -> ()\n return %i\n}', "%i\n"),
+        (DEFINED + "cf.br ^b(%i : f32)\n^b(%i: f32):\n}", "%i : f32)"),
+        (DEFINED + '%i, %j = "x.y"() : () -> (f32, f32)\n return %j : f32\n}', None),
+        ('func.func @f(%x: f32 {a = "%y"}, %y: f32) {\n// %z\n return %y : f32\n}', None),
+        (GENERIC.format('["parallel"]'), None),
+        (GENERIC_FORM, None),
+    ],
+)
+def test_forward_references_are_found(text: str, place: str | None) -> None:
+    assert find_forward_reference(text) == (None if place is None else text.index(place))

@@ -54,6 +54,7 @@ SAMPLES = [
     Sample("clip_by_scalar", [t(4)], {"floating_min": 1.0, "floating_max": -1.0}),
     Sample("clip_by_scalar", [v([-128, 0, 127])], {"integral_min": -1000, "integral_max": 1000}, dtypes=(int8,)),
     Sample("clip_by_scalar_min", [v([0, 255])], {"integral_min": -1000}, dtypes=(dt.uint8,)),
+    Sample("clip_by_scalar", [v(2**64 - 1)], {"integral_min": 1, "integral_max": 2**63 - 1}, dtypes=(dt.uint64,)),
     *[
         Sample("cast", [t(2, 3, low=0.0, high=4.0)], {"dtype": d}, dtypes=ALL, gradient=d is float64, why=ROUNDS)
         for d in ALL
