@@ -7,6 +7,7 @@ Collectives are external kernels that the compiled code calls.
 from __future__ import annotations
 
 import functools
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -15,8 +16,9 @@ import numpy as np
 
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.lazy import lazy
+from oneflow.dialect.locks import Lock
 from oneflow.dialect.nd_sbp import NdSbp, broadcast
-from oneflow.dialect.oneflow import create_context
+from oneflow.dialect.oneflow import create_context, exclusive
 from oneflow.dialect.reader import read_module
 from oneflow.dialect.record import REGISTRY, Registry
 from oneflow.dialect.tensor_desc import TensorDesc, from_mlir
@@ -180,12 +182,29 @@ def _layouts(
     return [PlacedLayout(d, broadcast(part[0].mesh) if nd is None else nd, *part) for d, nd, part in rows]
 
 
+#: The contexts of the programs of ranks, by mesh index, for the context of the logical programs. A context has
+#: megabytes, a program of one operator has kilobytes.
+_contexts: weakref.WeakKeyDictionary[ir.Context, dict[int, ir.Context]] = weakref.WeakKeyDictionary()
+_contexts_lock = Lock()
+
+
+def _context(logical: ir.Context, mesh_index: int, registry: Registry) -> ir.Context:
+    """The context of the programs of a rank: threads compile the programs of ranks at once, each in its context."""
+    with _contexts_lock.held():
+        by_rank = _contexts.setdefault(logical, {})
+        if mesh_index not in by_rank:
+            by_rank[mesh_index] = create_context(registry, operators=())
+        return by_rank[mesh_index]
+
+
 def _program(boxed: ir.Module, entry: str, mesh_index: int, registry: Registry) -> ir.Module:
-    """The program of one rank, in a context of its own: threads compile the programs of ranks at once."""
+    """The program of one rank, in the context of the rank."""
     text = str(physical(boxed, mesh_index, registry).operation.get_asm(enable_debug_info=True))
-    program = read_module(text, create_context(registry, operators=()), registry=registry, verify=False)
-    with program.context:
-        keep_entry(program, entry)
+    context = _context(boxed.context, mesh_index, registry)
+    with exclusive(context):
+        program = read_module(text, context, registry=registry, verify=False)
+        with context:
+            keep_entry(program, entry)
     return program
 
 

@@ -11,6 +11,7 @@ import functools
 import shutil
 import subprocess
 import tempfile
+from _ctypes import dlclose
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -35,6 +36,14 @@ class Code:
 
     address: int
     owner: Any
+
+
+class SharedObject(ctypes.CDLL):
+    """A shared object, unloaded with its last reference; `ctypes.CDLL` alone never unloads."""
+
+    def __del__(self, close: Any = dlclose) -> None:
+        if getattr(self, "_handle", None):
+            close(self._handle)
 
 
 @functools.cache
@@ -112,7 +121,7 @@ def load_object(path: Path, entry: str) -> Code:
         AttributeError: the object has no such entry.
     """
     native.library()
-    loaded = ctypes.CDLL(str(path))
+    loaded = SharedObject(str(path))
     address = ctypes.cast(getattr(loaded, entry_symbol(entry)), ctypes.c_void_p).value
     assert address is not None
     return Code(address, loaded)

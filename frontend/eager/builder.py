@@ -18,6 +18,7 @@ from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend.core.arrays import device_of_all, to_data, with_user_line
 from oneflow.frontend.core.devices import common_device, device
 from oneflow.frontend.core.errors import fail, refuse
+from oneflow.frontend.eager.kernel_cache import KernelCache
 from oneflow.frontend.eager.kernels import (
     CALLS_BEFORE_OWN_KERNEL,
     DynamicSizeKernels,
@@ -38,13 +39,13 @@ class EagerBuilder(Builder):
 
     def __init__(self) -> None:
         super().__init__()
-        self._kernels: dict[Any, Kernel] = {}
+        self.kernels = KernelCache()
         self._dynamic_size_kernels = DynamicSizeKernels()
         self.registry.on_replacement.append(self._forget)
 
     def _forget(self, name: str) -> None:
         """Drops the kernels of an operator that is another one now."""
-        self._kernels = {key: kernel for key, kernel in self._kernels.items() if key[1] != name}
+        self.kernels.keep(lambda key: key[1] != name)
         self._dynamic_size_kernels = DynamicSizeKernels()
 
     def call(self, name: str, /, *operands: Any, **attrs: Any) -> tuple[Value, ...]:
@@ -78,7 +79,7 @@ class EagerBuilder(Builder):
                 break
         forms = [id(x.desc) if type(x) is Variable else _type_key(x) for x in slots]
         key = (place, name, in_place_operand, repr(attrs) if attrs else "", *forms)
-        kernel = self._kernels.get(key) or self._kernels.setdefault(
+        kernel = self.kernels.find(key) or self.kernels.add(
             key, self._compile(name, slots, attrs, place, in_place_operand)
         )
         if kernel.calls_left:
@@ -156,12 +157,11 @@ class EagerBuilder(Builder):
         if kernel.calls_left:
             return kernel
         place, _, in_place_operand, *_ = key
-        self._kernels[key] = compile_call(kernel.op, kernel.results, device(place), in_place_operand)
-        return self._kernels[key]
+        return self.kernels.add(key, compile_call(kernel.op, kernel.results, device(place), in_place_operand))
 
     def forget_device_kernels(self) -> None:
         """Drops the kernels of all devices, whose drivers may be closed."""
-        self._kernels = {key: kernel for key, kernel in self._kernels.items() if key[0] is None}
+        self.kernels.keep(lambda key: key[0] is None)
         self._dynamic_size_kernels = DynamicSizeKernels()
 
     def emit(self, op: Call, results: Sequence[TensorDesc]) -> list[Value]:

@@ -87,13 +87,30 @@ class Kernel:
     """A compiled call: `op` is the call on descriptions, `results` are the types of its results.
 
     `calls_left` is the number of calls after which a kernel for these sizes replaces a kernel for all sizes; 0 means
-    never.
+    never. `num_programs` is the number of programs of ranks.
     """
 
-    __slots__ = ("calls_left", "executable", "fast_path", "is_static", "op", "reads", "results", "run")
+    __slots__ = (
+        "calls_left",
+        "executable",
+        "fast_path",
+        "is_static",
+        "num_programs",
+        "op",
+        "reads",
+        "results",
+        "run",
+    )
 
-    def __init__(self, op: Call, results: Sequence[TensorDesc], executable: Executable, calls_left: int = 0) -> None:
-        self.op, self.executable, self.calls_left = op, executable, calls_left
+    def __init__(
+        self,
+        op: Call,
+        results: Sequence[TensorDesc],
+        executable: Executable,
+        calls_left: int = 0,
+        num_programs: int = 1,
+    ) -> None:
+        self.op, self.executable, self.calls_left, self.num_programs = op, executable, calls_left, num_programs
         self.run, self.reads, self.fast_path = executable.run, executable.reads, executable.fast_path
         self.results = tuple(map(intern, results))
         self.is_static = all(d.is_static for d in results)
@@ -121,7 +138,8 @@ def compile_call(
             placements = ProgramPlacements(place.placement)
             arguments = [(place.placement, nd) for nd in place.layouts]
             annotate(entry.operation, placements, arguments, [(None, None)] * len(results))
-            return Kernel(op, results, compile_for(placements, module, ENTRY))
+            executable = compile_for(placements, module, ENTRY)
+            return Kernel(op, results, executable, num_programs=len(place.placement.local_indices))
         return Kernel(op, results, compile_for(place, module, ENTRY))
 
 

@@ -157,7 +157,7 @@ def test_an_assignment_writes_what_it_takes_alone(name):
     assert x.storage.address == place
     for tensor, wanted in ((x, want), (shared, want), (view, want[1:])):
         np.testing.assert_array_equal(tensor.numpy(), wanted)
-    kernels = [k for (_, _, over, *_), k in BUILDER._kernels.items() if over is not None]
+    kernels = [k for (_, _, over, *_), k in BUILDER.kernels.items() if over is not None]
     assert all("run.donated" in k.executable.ir("triton") for k in kernels)
 
 
