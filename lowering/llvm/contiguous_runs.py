@@ -1,24 +1,33 @@
-"""Contiguous runs of elements in memory: copies and fills by vectors, with a masked rest."""
+"""Contiguous runs of elements in memory: fills and copies.
+
+Vectors move a run, and its rest under a mask. The runtime copies long runs.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from oneflow.dialect.dtypes import element_bits
 from oneflow.lowering.llvm.lanes import first_lanes, zero_of
-from oneflow.lowering.llvm.writer import Index, MemRef, Writer
+from oneflow.lowering.llvm.writer import POINTER, Index, MemRef, Writer
+
+#: The runtime copies runs of at least this many vectors. LLVM would unroll a loop of a static length, and its time to
+#: schedule a block grows faster than the block.
+RUNTIME_VECTORS = 8
 
 
 @dataclass(frozen=True)
 class Cursor:
-    """An offset in elements in a memref of one dimension."""
+    """An offset in elements in a memref of one dimension, which begins at `pointer`."""
 
     memory: MemRef
+    pointer: str
     offset: Index = 0
 
     def moved(self, writer: Writer, distance: Index) -> Cursor:
         """The cursor moved by a number of elements."""
-        return Cursor(self.memory, writer.add(self.offset, distance))
+        return replace(self, offset=writer.add(self.offset, distance))
 
     def element(self, writer: Writer, distance: Index) -> str:
         """The element `distance` elements further, as operations on memory name it, with the type of the memory."""
@@ -52,6 +61,9 @@ class RunWriter:
     def copy(self, length: Index, source: Cursor, target: Cursor) -> None:
         """Copies a run."""
         w, masks = self.writer, f"vector<{self.lanes}xi1>"
+        if isinstance(length, int) and length >= RUNTIME_VECTORS * self.lanes:
+            self._copy_by_runtime(length, source, target)
+            return
 
         def load(at: Index) -> str:
             return w.op(f"vector.load {source.element(w, at)}, {self._vector}")
@@ -62,6 +74,16 @@ class RunWriter:
             return w.op(f"vector.maskedload {source.at(w, at)}, {mask}, {zero} : {types}")
 
         self._write(length, target, load, masked_load)
+
+    def _copy_by_runtime(self, length: int, source: Cursor, target: Cursor) -> None:
+        """Copies a run by a call of the runtime."""
+        w, size = self.writer, element_bits(self.element) // 8
+        at = [
+            w.op(f"memref.view {c.pointer}[{w.index(w.mul(c.offset, size))}][] : {POINTER} to {POINTER}")
+            for c in (target, source)
+        ]
+        call = f"func.call @oneflow_rt_copy({', '.join(at)}, {w.index(length * size)})"
+        w.line(f"{call} : ({POINTER}, {POINTER}, index) -> ()")
 
     def _write(
         self, length: Index, target: Cursor, load: Callable[[Index], str], masked_load: Callable[[Index, str], str]

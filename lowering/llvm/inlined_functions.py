@@ -46,5 +46,5 @@ def _function_text(op: ir.Operation, function: Callable[..., str], name: str) ->
     result = function(m, *names)
     parameters = ", ".join(f"{n}: {m.type()}" for n in names)
     head = f"func.func private {reference(name)}({parameters}) -> {kind} attributes {{"
-    options = 'llvm.linkage = #llvm.linkage<internal>, passthrough = ["alwaysinline"]} {'
+    options = "llvm.linkage = #llvm.linkage<internal>, llvm.always_inline} {"
     return "\n".join([head + options, m.writer.text(), f"return {result} : {kind}", "}"])

@@ -1,8 +1,8 @@
 """Kernels of `tensor.insert_slice` operations: cat, stack, pad, updates of slices.
 
-Each step is a separate function over the thread pool: the destination is filled or copied first, then each part is
-inserted. Elements that are contiguous in both the part and the destination are copied as one run of vectors. Output
-is the functions as MLIR text.
+The destination is filled or copied first, then each part is inserted, by functions over the thread pool. Parts of
+equal sizes share one function, so that the code of many parts stays small. Elements that are contiguous in both the
+part and the destination are copied as one run of vectors. Output is the functions as MLIR text.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from oneflow.lowering.llvm.contiguous_runs import Cursor, RunWriter
 from oneflow.lowering.llvm.kernel import Kernel, Tensor
 from oneflow.lowering.llvm.lanes import Lanes
 from oneflow.lowering.llvm.parallel_range import function_text, launch_text, steps_of
-from oneflow.lowering.llvm.writer import Index, Writer, memory_type, reference, view
+from oneflow.lowering.llvm.writer import POINTER, Index, Writer, memory_type, reference, view
 from oneflow.passes.walk import returned_values
 
 #: The most tensors that are interleaved: a part of a vector of each is joined to one vector.
@@ -35,6 +35,25 @@ class Part:
     strides: tuple[int, ...]
 
 
+@dataclass(frozen=True)
+class Copy:
+    """The copy of a part into a destination, without the place of the part: parts with equal copies share a function.
+
+    Dynamic sizes have the names of parameters. From dimension `axis` on, the part and the destination are contiguous.
+    """
+
+    sizes: tuple[Index, ...]
+    target_sizes: tuple[Index, ...]
+    strides: tuple[int, ...]
+    axis: int
+
+    @property
+    def parameters(self) -> list[tuple[str, str]]:
+        """The parameters of the function: the part, the destination, the first element there, and dynamic sizes."""
+        names = dict.fromkeys(size for size in (*self.sizes, *self.target_sizes) if isinstance(size, str))
+        return [("%source", POINTER), ("%target", POINTER), ("%first", "index"), *((n, "index") for n in names)]
+
+
 def emit_insert_slices(kernel: Kernel) -> str:
     """The functions of a kernel of `tensor.insert_slice` operations, as MLIR text.
 
@@ -48,33 +67,102 @@ def emit_insert_slices(kernel: Kernel) -> str:
         last = last.owner.operands[1]
     if not parts:
         raise Unsupported("a kernel without insertions")
+    launch = _Launch(kernel, destination)
     if _is_interleaving(parts, destination):
-        return _launch_steps(kernel, ["", _CopyStep(kernel, destination, 1).interleave(parts)])
-    steps = [_CopyStep(kernel, destination, n + 1).insert(part) for n, part in enumerate(parts)]
-    return _launch_steps(kernel, [_CopyStep(kernel, destination, 0).begin(last), *steps], kernel.tensors.get(last))
+        launch.interleave(parts)
+        return launch.text()
+    launch.begin(last)
+    for part in parts:
+        launch.insert(part)
+    return launch.text()
 
 
-def _launch_steps(kernel: Kernel, steps: list[str], root: Tensor | None = None) -> str:
-    """The functions of steps (empty texts are skipped), and the function that calls them in order.
+class _Launch:
+    """The function that calls the steps of a kernel in order, and the functions of the steps."""
 
-    The first step is skipped at run time where the destination has the memory of `root`, which the step would copy.
-    """
-    calls = [
-        f"func.call {reference(kernel.name + f'_{n}_launch')}({', '.join(kernel.names)}) : ({kernel.types()}) -> ()"
-        for n, text in enumerate(steps) if text
-    ]  # fmt: skip
-    if steps[0] and root is not None:
-        pointers = root.pointer, kernel.results[0].pointer
-        calls[0] = "\n".join(
-            [
-                *(f"%at{n} = memref.extract_aligned_pointer_as_index {p} : memref<1xi8> -> index"
-                  for n, p in enumerate(pointers)),
-                "%distinct = arith.cmpi ne, %at0, %at1 : index",
-                f"scf.if %distinct {{ {calls[0]} }}",
-            ]
-        )  # fmt: skip
-    head = f"func.func private {reference(kernel.name + '_launch')}({kernel.signature()}) {{"
-    return "\n".join([*filter(None, steps), head, *calls, "return", "}"])
+    def __init__(self, kernel: Kernel, destination: Tensor) -> None:
+        self.kernel, self.destination, self.writer = kernel, destination, Writer()
+        self.lanes = Lanes(self.writer, kernel, None)
+        self.copies: dict[Copy, Kernel] = {}
+        self.functions: list[str] = []
+
+    def text(self) -> str:
+        """All functions."""
+        head = f"func.func private {reference(self.kernel.name + '_launch')}({self.kernel.signature()}) {{"
+        return "\n".join([*self.functions, head, self.writer.text(), "return", "}"])
+
+    def interleave(self, parts: list[Part]) -> None:
+        """Stores elements of all parts alternately."""
+        step = self._step(self.kernel.parameters)
+        self.functions.append(step.interleave(parts))
+        self._call(step.kernel, self.kernel.names)
+
+    def begin(self, root: ir.Value) -> None:
+        """Fills or copies the destination, before parts are inserted, where it has initial values.
+
+        The copy is skipped at run time where the destination has the memory of `root`.
+        """
+        owner = None if isinstance(root, ir.BlockArgument) else root.owner
+        source = self.kernel.tensors.get(root)
+        if source is not None:
+            if source is not self.destination:
+                self._insert_unless_same(Part(source, (0,) * len(source.shape), (1,) * len(source.shape)))
+            return
+        if owner is None or owner.name not in ("linalg.fill", "tensor.empty"):
+            raise Unsupported("a destination that the kernel computes")
+        if owner.name == "linalg.fill":
+            step = self._step(self.kernel.parameters)
+            self.functions.append(step.fill(owner.operands[0]))
+            self._call(step.kernel, self.kernel.names)
+
+    def _insert_unless_same(self, whole: Part) -> None:
+        """Copies a part that is the whole destination, unless both have the same memory."""
+        w = self.writer
+        pointers = whole.source.pointer, self.destination.pointer
+        at = [w.op(f"memref.extract_aligned_pointer_as_index {p} : memref<1xi8> -> index") for p in pointers]
+        with w.block(f"scf.if {w.op(f'arith.cmpi ne, {at[0]}, {at[1]} : index')} {{"):
+            self.insert(whole)
+
+    def insert(self, part: Part) -> None:
+        """Copies a part into the destination."""
+        w, shape = self.writer, self.destination.shape
+        names: dict[str, str] = {}
+        sizes, target_sizes = (tuple(_renamed(s, names) for s in of) for of in (part.source.shape, shape))
+        copy = Copy(sizes, target_sizes, part.strides, _run_axis(part, self.destination))
+        if copy not in self.copies:
+            step = self._step(copy.parameters)
+            self.functions.append(step.insert(copy))
+            self.copies[copy] = step.kernel
+        first: Index = 0
+        for d, offset in enumerate(part.offsets):
+            begin = offset if isinstance(offset, int) else captured_scalar(self.lanes, offset).name
+            first = w.add(first, w.mul(begin, w.product(shape[d + 1 :])))
+        self._call(self.copies[copy], [part.source.pointer, self.destination.pointer, w.index(first), *names])
+
+    def _step(self, parameters: list[tuple[str, str]]) -> _CopyStep:
+        """The next function, with its parameters."""
+        name = f"{self.kernel.name}_{len(self.functions)}"
+        return _CopyStep(replace(self.kernel, name=name, parameters=parameters))
+
+    def _call(self, function: Kernel, arguments: Sequence[str]) -> None:
+        """Calls the function of a step."""
+        callee = reference(function.name + "_launch")
+        self.writer.line(f"func.call {callee}({', '.join(arguments)}) : ({function.types()}) -> ()")
+
+
+def _renamed(size: Index, names: dict[str, str]) -> Index:
+    """A size with the name of a parameter for a dynamic size; equal sizes have equal names."""
+    return names.setdefault(size, f"%size{len(names)}") if isinstance(size, str) else size
+
+
+def _run_axis(part: Part, destination: Tensor) -> int:
+    """The first dimension of the runs: from there on the part spans the destination without gaps."""
+    sizes, axis = part.source.shape, len(part.source.shape)
+    while axis and part.strides[axis - 1] == 1:
+        axis -= 1
+        if sizes[axis] != destination.shape[axis] or part.offsets[axis] != 0:
+            break
+    return axis
 
 
 def _is_interleaving(parts: list[Part], destination: Tensor) -> bool:
@@ -105,29 +193,16 @@ def _part(kernel: Kernel, op: ir.Operation) -> Part:
 class _CopyStep:
     """One function over the thread pool."""
 
-    def __init__(self, kernel: Kernel, destination: Tensor, number: int) -> None:
-        self.kernel = replace(kernel, name=f"{kernel.name}_{number}")
-        self.destination, self.writer = destination, Writer()
-        self.element = memory_type(destination.element)
-        self.lanes = Lanes(self.writer, kernel, None)
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel, self.destination, self.writer = kernel, kernel.results[0], Writer()
+        self.element = memory_type(self.destination.element)
         self.runs = RunWriter(self.writer, self.element, kernel.target.vector_bytes)
         self.limits = kernel.target.kernels.loops
         self.chunk = self.limits.copy_chunk
 
-    def begin(self, root: ir.Value) -> str:
-        """Fills or copies the destination before parts are inserted; an empty text where it has no initial values."""
-        owner = None if isinstance(root, ir.BlockArgument) else root.owner
-        source = self.kernel.tensors.get(root)
-        if source is not None:
-            zeros = (0,) * len(source.shape)
-            return "" if source is self.destination else self.insert(Part(source, zeros, (1,) * len(zeros)))
-        if owner is None or owner.name not in ("linalg.fill", "tensor.empty"):
-            raise Unsupported("a destination that the kernel computes")
-        return self._fill(owner.operands[0]) if owner.name == "linalg.fill" else ""
-
-    def _fill(self, value: ir.Value) -> str:
+    def fill(self, value: ir.Value) -> str:
         """Fills the destination with one value."""
-        w, scalar = self.writer, captured_scalar(self.lanes, value)
+        w, scalar = self.writer, captured_scalar(Lanes(self.writer, self.kernel, None), value)
         name = scalar.name
         if self.element != scalar.element:
             name = w.op(f"arith.extui {name} : {scalar.element} to {self.element}")
@@ -143,15 +218,14 @@ class _CopyStep:
 
         return self._function(step, self._chunks_of(self.destination.shape), self.chunk)
 
-    def insert(self, part: Part) -> str:
+    def insert(self, copy: Copy) -> str:
         """Copies a part into the destination: runs of elements that are contiguous in both."""
-        w, sizes, axis = self.writer, part.source.shape, self._run_axis(part)
+        w, sizes, axis = self.writer, copy.sizes, copy.axis
         run = w.product(sizes[axis:])
-        offsets = [o if isinstance(o, int) else captured_scalar(self.lanes, o).name for o in part.offsets]
-        source, target = self._flat(part.source), self._flat(self.destination)
-        strides = [w.product(self.destination.shape[d + 1 :]) for d in range(len(sizes))]
-        for offset, stride in zip(offsets, strides, strict=True):
-            target = target.moved(w, w.mul(offset, stride))
+        element = self.destination.element
+        source = self._flat(Tensor("%source", sizes, element))
+        target = self._flat(Tensor("%target", copy.target_sizes, element)).moved(w, "%first")
+        strides = [w.product(copy.target_sizes[d + 1 :]) for d in range(len(sizes))]
         self._move_to_head()
         if axis == 0:
             return self._copy(sizes, source, target)
@@ -165,9 +239,9 @@ class _CopyStep:
             for d in reversed(range(len(outer))):
                 index = w.binary("remui", rest, outer[d]) if d else rest
                 rest = w.binary("divui", rest, outer[d]) if d else rest
-                target_run = target_run.moved(w, w.mul(index, w.mul(strides[d], part.strides[d])))
+                target_run = target_run.moved(w, w.mul(index, w.mul(strides[d], copy.strides[d])))
             source_run = source.moved(w, w.mul(number, w.mul(rows, run)) if outer else 0)
-            self._rows(rows, run, source_run, target_run, w.mul(strides[axis - 1], part.strides[axis - 1]))
+            self._rows(rows, run, source_run, target_run, w.mul(strides[axis - 1], copy.strides[axis - 1]))
 
         return self._function(step, lambda x: x.product(outer), steps_of((rows, run), self.limits.dynamic_steps))
 
@@ -213,15 +287,6 @@ class _CopyStep:
 
         return self._function(step, self._chunks_of(sizes), self.chunk)
 
-    def _run_axis(self, part: Part) -> int:
-        """The first dimension of the runs: from there on the part spans the destination without gaps."""
-        sizes, axis = part.source.shape, len(part.source.shape)
-        while axis and part.strides[axis - 1] == 1:
-            axis -= 1
-            if sizes[axis] != self.destination.shape[axis] or part.offsets[axis] != 0:
-                break
-        return axis
-
     def _rows(self, count: Index, run: Index, source: Cursor, target: Cursor, stride: Index) -> None:
         """Copies `count` runs that are contiguous in the source and `stride` elements apart in the target."""
         w = self.writer
@@ -242,7 +307,8 @@ class _CopyStep:
 
     def _flat(self, tensor: Tensor) -> Cursor:
         """The begin of a tensor as a one-dimensional memref."""
-        return Cursor(view(self.writer, tensor.pointer, [self.writer.product(tensor.shape)], self.element))
+        memory = view(self.writer, tensor.pointer, [self.writer.product(tensor.shape)], self.element)
+        return Cursor(memory, tensor.pointer)
 
     def _move_to_head(self) -> None:
         """Moves the lines so far out of the loop over parallel steps."""
@@ -257,5 +323,5 @@ class _CopyStep:
         w, launch = self.writer, Writer()
         with w.buffered() as lines, w.block(f"scf.for %step = %lo to %hi step {w.index(1)} {{"):
             step("%step")
-        text = function_text(self.kernel, [*w.head, *lines])
+        text = function_text(self.kernel, [*w.head, *lines], is_inlined=False)
         return f"{text}\n{launch_text(self.kernel, launch, count(launch), work)}"

@@ -59,12 +59,14 @@ def delinearize(writer: Writer, number: str, sizes: Sequence[Index]) -> list[Ind
     return [rest, *reversed(indices)] if sizes else []
 
 
-def function_text(kernel: Kernel, lines: Iterable[str]) -> str:
-    """The function of a kernel over the steps from `%lo` to `%hi`."""
-    head = (
-        f"func.func private {reference(kernel.name)}({kernel.signature(('%lo', '%hi'))}) "
-        "attributes {llvm.linkage = #llvm.linkage<internal>} {"
-    )
+def function_text(kernel: Kernel, lines: Iterable[str], is_inlined: bool = True) -> str:
+    """The function of a kernel over the steps from `%lo` to `%hi`.
+
+    A function with several calls is not inlined: LLVM's time to schedule a block grows faster than the block.
+    """
+    attributes = "llvm.linkage = #llvm.linkage<internal>" + ("" if is_inlined else ", llvm.no_inline")
+    signature = kernel.signature(("%lo", "%hi"))
+    head = f"func.func private {reference(kernel.name)}({signature}) attributes {{{attributes}}} {{"
     return "\n".join([head, *lines, "return", "}"])
 
 

@@ -15,7 +15,7 @@ from oneflow.lowering.buffers import ALIGNMENT, Buffer, assign_offsets
 from oneflow.lowering.kernels.form_kernels import MAX_BODY_OPERATIONS
 from oneflow.lowering.pipelines import pipeline_between
 from oneflow.passes.pipeline import Pipeline
-from oneflow.passes.walk import gather_named
+from oneflow.passes.walk import gather, gather_named
 
 TENSOR = "tensor<16x16xf32>"
 
@@ -61,6 +61,25 @@ def test_time_per_operator_is_constant(shape, stage):
     lower(shape, 100, stage)
     small, large = (lower(shape, count, stage)[1] for count in (600, 4000))
     assert large < 2.5 * small
+
+
+def test_code_per_part_of_a_concatenation_is_constant():
+    """Parts of equal sizes share one function, so that concatenations of concatenations stay small."""
+
+    def operations(count):
+        x = "tensor<2x8x16xf32>"
+        values, types = ", ".join(f"%a{n}" for n in range(count)), ", ".join([x] * count)
+        names, result = ", ".join(f"%a{n}: {x}" for n in range(count)), f"tensor<2x{8 * count}x16xf32>"
+        cat = (
+            f'"oneflow.cat"({values}) {{axis = 1 : si64, max_dim_size = {8 * count} : si64}} : ({types}) -> {result}'
+        )
+        text = f"func.func @main({names}) -> {result} {{ %0 = {cat} return %0 : {result} }}"
+        module = read_module(text, create_context())
+        Pipeline.parse(pipeline_between(None, "llvm"), module.context).run(module)
+        return len(gather(module.operation, lambda op: not op.name.endswith(("value", "poison", "constant"))))
+
+    few, some, many = map(operations, (8, 16, 24))
+    assert many - some <= some - few
 
 
 def test_fused_bodies_are_bounded():

@@ -1,4 +1,5 @@
 // RUN: oneflow-opt %s --oneflow-expand-math | FileCheck %s
+// RUN: oneflow-opt %s --oneflow-expand-math --convert-func-to-llvm | FileCheck %s --check-prefix=LLVM
 
 // One function per vector type replaces the operations; LLVM inlines the function.
 // CHECK-LABEL: func.func @vectors(
@@ -54,7 +55,7 @@ func.func @two_operands(%x: vector<4xf32>, %y: vector<4xf32>) -> vector<4xf32> {
 
 // The exponent is added to the bits of 1.0; the rest is a polynomial. AVX2 has no conversion of f64 to i64.
 // CHECK: func.func private @oneflow_exp_16(
-// CHECK-SAME: passthrough = ["alwaysinline"]
+// LLVM: llvm.func internal @oneflow_exp_16({{.*}} attributes {always_inline
 // CHECK-NOT: fptosi
 // CHECK: math.fma
 // CHECK: arith.shli
