@@ -23,7 +23,7 @@ def _sign(x: Expr) -> Expr:
     return s.where(x > 0, s.const(1, x.dtype), s.where(x < 0, s.const(-1, x.dtype), s.const(0, x.dtype)))
 
 
-def _acosh_slope(x: Expr) -> Expr:
+def _acosh_derivative(x: Expr) -> Expr:
     """1 / sqrt(x * x - 1); of complex numbers in factors, of which no product crosses the cut of the root."""
     return s.rsqrt(x - 1.0) * s.rsqrt(x + 1.0) if x.dtype.is_complex else s.rsqrt(x * x - 1.0)
 
@@ -51,7 +51,7 @@ UNARY_RULES: dict[str, Partial] = {
     "cosh": lambda y: s.sinh(y.args[0]),
     "tanh": lambda y: 1.0 - y * y,
     "asinh": lambda y: s.rsqrt(y.args[0] * y.args[0] + 1.0),
-    "acosh": lambda y: _acosh_slope(y.args[0]),
+    "acosh": lambda y: _acosh_derivative(y.args[0]),
     "atanh": lambda y: 1.0 / (1.0 - y.args[0] * y.args[0]),
     "erf": lambda y: TWO_OVER_SQRT_PI * s.exp(-(y.args[0] * y.args[0])),
     "erfc": lambda y: -TWO_OVER_SQRT_PI * s.exp(-(y.args[0] * y.args[0])),

@@ -91,7 +91,7 @@ def scalar_body(op: Call, operands: Sequence[Expr]) -> Expr:
 
 
 @dataclass(frozen=True)
-class Slope:
+class PartialDerivative:
     """A derivative. `plan` computes its product with the cotangent, or if not `finite` the derivative alone."""
 
     dtype: DType
@@ -105,16 +105,16 @@ SEEDS = {d: s.arg(-1, d) for d in (*dtypes.FLOATS, *dtypes.COMPLEX)}
 
 @dataclass(frozen=True)
 class Instance:
-    """A scalar body on leaves: `nodes` are its operands, `slopes` the derivative by each operand, None where the
+    """A scalar body on leaves: `nodes` are its operands, `partials` the derivative by each operand, None where the
     derivative is zero.
 
-    `result` is the body where the call's result is its value, so that slopes read that, else None. `finite` says
+    `result` is the body where the call's result is its value, so that partials read that, else None. `finite` says
     whether the body is finite for all operands.
     """
 
     nodes: tuple[Expr, ...]
     result: Expr | None
-    slopes: tuple[Slope | None, ...]
+    partials: tuple[PartialDerivative | None, ...]
     finite: bool
 
 
@@ -136,16 +136,17 @@ def _instance(
     result = body if results == (body.dtype,) else None
     doubtful = [nodes[i] for i in maybe_nonfinite]
 
-    def slope(node: Expr) -> Slope | None:
-        slope = derivative.derivative(body, node)
-        if slope is None:
+    def partial(node: Expr) -> PartialDerivative | None:
+        partial = derivative.derivative(body, node)
+        if partial is None:
             return None
-        finite = interval_analysis.is_finite(slope, doubtful)
-        gradient = derivative.times(SEEDS[slope.dtype], slope) if finite else slope
-        return Slope(slope.dtype, finite, derivative.plan(gradient, () if result is None else (result,)))
+        finite = interval_analysis.is_finite(partial, doubtful)
+        gradient = derivative.times(SEEDS[partial.dtype], partial) if finite else partial
+        plan = derivative.plan(gradient, () if result is None else (result,))
+        return PartialDerivative(partial.dtype, finite, plan)
 
-    slopes = tuple(slope(n) if d.is_inexact else None for n, d in zip(nodes, types, strict=True))
-    return Instance(nodes, result, slopes, interval_analysis.is_finite(body, doubtful))
+    partials = tuple(partial(n) if d.is_inexact else None for n, d in zip(nodes, types, strict=True))
+    return Instance(nodes, result, partials, interval_analysis.is_finite(body, doubtful))
 
 
 def scalar_gradient(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
@@ -159,7 +160,7 @@ def scalar_gradient(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
 
 
 def scalar_gradient_at_result(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
-    """`scalar_gradient` for an operator of one operand whose slope at the result is the slope at the operand.
+    """`scalar_gradient` for an operator of one operand whose derivative is the same at the result and at the operand.
 
     The next operator keeps the result in any case, so that the operand can be freed.
     """
@@ -167,21 +168,23 @@ def scalar_gradient_at_result(ops: Builder, op: Call, dy: Value) -> dict[str, An
 
 
 def _gradient(ops: Builder, op: Call, dy: Value, points: Sequence[Value]) -> dict[str, Any]:
-    """dy times the slopes at `points`."""
+    """dy times the partials at `points`."""
     known = instance(op)
     env = dict(zip(known.nodes, derivative.widened(ops, points), strict=True))
     if known.result is not None:
         env.setdefault(known.result, op.results[0])
-    pairs = zip(known.slopes, op.operands, strict=True)
-    return _by_name(op, [None if slope is None else _thunk(ops, dy, slope, env, x) for slope, x in pairs])
+    pairs = zip(known.partials, op.operands, strict=True)
+    return _by_name(op, [None if partial is None else _thunk(ops, dy, partial, env, x) for partial, x in pairs])
 
 
-def _thunk(ops: Builder, dy: Value, slope: Slope, env: dict[Expr, Value], operand: Value) -> Any:
+def _thunk(ops: Builder, dy: Value, partial: PartialDerivative, env: dict[Expr, Value], operand: Value) -> Any:
     def gradient() -> Value:
-        wide = _cast(ops, dy, slope.dtype)
-        points = {n: conjugate(ops, v) for n, v in env.items() if n in slope.plan} if slope.dtype.is_complex else env
-        product = derivative.build(ops, slope.plan, {**points, SEEDS[slope.dtype]: wide})
-        if not slope.finite:
+        wide = _cast(ops, dy, partial.dtype)
+        points = (
+            {n: conjugate(ops, v) for n, v in env.items() if n in partial.plan} if partial.dtype.is_complex else env
+        )
+        product = derivative.build(ops, partial.plan, {**points, SEEDS[partial.dtype]: wide})
+        if not partial.finite:
             product = ops.call("broadcast_mul_no_nan", wide, product)[0]
         return sum_to(ops, _cast(ops, product, operand.dtype), operand)
 

@@ -171,9 +171,9 @@ def _reference(x: Any, *, output_size: Any, data_format: Any) -> Any:
 
 def _grad_reference(x: Any, dy: Any, *, output_size: Any, data_format: Any) -> Any:
     dx: Any = np.zeros(channels_first(x, data_format).shape)
-    slopes = channels_first(dy.astype(np.float64), data_format)
+    cotangents = channels_first(dy.astype(np.float64), data_format)
     for at, box in numpy_boxes(dx.shape[2:], output_size):
-        share = slopes[(..., *at)] / np.prod(dx[box].shape[2:])
+        share = cotangents[(..., *at)] / np.prod(dx[box].shape[2:])
         dx[box] += share.reshape(*share.shape, *[1] * len(output_size))
     return channels_back(dx, data_format).astype(x.dtype)
 

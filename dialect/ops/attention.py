@@ -238,8 +238,8 @@ class Attention:
             return value
 
         def by_mask() -> Value:
-            _, slope = _slopes(ops, op, dy, delta)
-            return sum_to(ops, narrow(ops, slope, op.mask.dtype), op.mask)
+            _, score_grad = _score_gradient(ops, op, dy, delta)
+            return sum_to(ops, narrow(ops, score_grad, op.mask.dtype), op.mask)
 
         return {"query": lambda: by(0), "key": lambda: by(1), "value": lambda: by(2), "mask": by_mask}
 
@@ -270,7 +270,7 @@ class Attention:
         return (weights @ repeated_value).astype(query.dtype), logsumexp[..., 0].astype(row)
 
 
-def _slopes(ops: Builder, op: Call, dy: Value, delta: Value) -> tuple[Value, Value]:
+def _score_gradient(ops: Builder, op: Call, dy: Value, delta: Value) -> tuple[Value, Value]:
     """The weights, before any is dropped, and the gradient by the scores, in the type of sums."""
     weights = ops.exp(_scores(ops, op) - _row(ops, _base(ops, op, op.logsumexp)))
     direct = _product(ops, dy, op.value, "row_products")
@@ -315,9 +315,9 @@ class AttentionGrad:
 
     def decompose(ops: Builder, op: Call) -> tuple[Value, Value, Value]:
         _expect_static(op)
-        weights, slope = _slopes(ops, op, op.dy, op.delta)
+        weights, score_grad = _score_gradient(ops, op, op.dy, op.delta)
         p = _grouped(ops, _dropped(ops, op, narrow(ops, weights, op.query.dtype)), op.key)
-        ds = narrow(ops, slope * op.scale, op.query.dtype)
+        ds = narrow(ops, score_grad * op.scale, op.query.dtype)
         dquery = _product(ops, ds, op.key)
         dkey = ops.batch_matmul(_grouped(ops, ds, op.key), _grouped(ops, op.query, op.key), transpose_a=True)
         dvalue = ops.batch_matmul(p, _grouped(ops, op.dy, op.key), transpose_a=True)

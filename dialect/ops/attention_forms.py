@@ -452,8 +452,8 @@ def _numpy_flash_grad(
     weights = np.where(visible, np.exp(q @ k.swapaxes(2, 3) * scale - level), 0)
     drawn = numpy_mask(weights.shape, p_dropout, int(state.astype(np.int64)[0]), (), ())
     kept = drawn * np.float64(np.float32(kept_scale(p_dropout)))
-    slope = weights * (g @ v.swapaxes(2, 3) * kept - (g * o).sum(-1, keepdims=True)) * scale
-    found = (slope @ k, slope.swapaxes(2, 3) @ q, (weights * kept).swapaxes(2, 3) @ g)
+    score_grad = weights * (g @ v.swapaxes(2, 3) * kept - (g * o).sum(-1, keepdims=True)) * scale
+    found = (score_grad @ k, score_grad.swapaxes(2, 3) @ q, (weights * kept).swapaxes(2, 3) @ g)
     return tuple(x.swapaxes(1, 2).astype(query.dtype) for x in found)
 
 

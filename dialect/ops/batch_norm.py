@@ -293,6 +293,10 @@ class NormalizationGrad:
     def reference(x: Any, dy: Any, mean: Any, inv: Any, gamma: Any, *, axis: Any) -> Any:
         axes = tuple(i for i in range(x.ndim) if i != axis % x.ndim)
         at_mean, at_inv, at_gamma = (numpy_channels(p, x.ndim, axis % x.ndim) for p in (mean, inv, gamma))
-        normal, slope = (x - at_mean) * at_inv, dy.astype(np.float64)
-        dx = row_normalization.numpy_gradient(slope, normal, at_inv * at_gamma, axes)
-        return (slope * normal).sum(axes).astype(mean.dtype), slope.sum(axes).astype(mean.dtype), dx.astype(x.dtype)
+        normal, cotangent = (x - at_mean) * at_inv, dy.astype(np.float64)
+        dx = row_normalization.numpy_gradient(cotangent, normal, at_inv * at_gamma, axes)
+        return (
+            (cotangent * normal).sum(axes).astype(mean.dtype),
+            cotangent.sum(axes).astype(mean.dtype),
+            dx.astype(x.dtype),
+        )

@@ -179,8 +179,8 @@ def _write_sums(ops: Builder, op: Call) -> tuple[Value, ...]:
 
 
 def _numpy_sums(dy: Any, x: Any, mean: Any, invstd: Any, *, axis: Any) -> Any:
-    slope, axes = dy.astype(np.float64), _others(x, axis)
-    total, along = slope.sum(axes), (slope * (x - _at(x, axis, mean)[0])).sum(axes)
+    cotangent, axes = dy.astype(np.float64), _others(x, axis)
+    total, along = cotangent.sum(axes), (cotangent * (x - _at(x, axis, mean)[0])).sum(axes)
     return [r.astype(x.dtype) for r in (total, along, along * invstd, total)]
 
 

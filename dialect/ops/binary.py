@@ -114,7 +114,7 @@ def _product_gradient(ops: Builder, op: Call, dz: Value) -> dict[str, Any]:
 
 
 elementwise(
-    "broadcast_mul_no_nan(x, y) -> z", "x * y, and 0 where x is 0 for any y: a cotangent times a slope.",
+    "broadcast_mul_no_nan(x, y) -> z", "x * y, and 0 where x is 0 for any y: a cotangent times a derivative.",
     scalar=lambda x, y: s.where(x.eq(0), 0, x * y),
     reference=in_double(lambda x, y: np.where(x == 0, 0, x * y).astype(x.dtype)),
     linear="each", grad=_product_gradient, **NUMBERS,

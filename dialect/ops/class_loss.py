@@ -155,8 +155,8 @@ class SparseSoftmaxCrossEntropyGrad:
     def grad(ops: Builder, op: Call, ddx: Value) -> dict[str, Any]:
         def dy() -> Value:
             ones = ops.ones_like(op.dy)
-            slope = ops.sparse_softmax_cross_entropy_grad(op.label, ones, op.prob, **op.attrs)
-            return _sum_classes(ops, ddx * slope)
+            grad = ops.sparse_softmax_cross_entropy_grad(op.label, ones, op.prob, **op.attrs)
+            return _sum_classes(ops, ddx * grad)
 
         return {"dy": dy, "prob": lambda: ddx * _over_classes(ops, op.dy, op.prob)}
 
@@ -330,5 +330,5 @@ class NllGrad:
         classes = np.arange(x.shape[-1]) + logical_begin
         hit = (target[..., None] == classes) & (target != ignore_index)[..., None]
         weights = 1 if weight is None else weight.astype(np.float64)[classes]
-        slope = -out_grad[..., None].astype(np.float64) * weights
-        return np.where(hit, slope, 0).astype(x.dtype)
+        grad = -out_grad[..., None].astype(np.float64) * weights
+        return np.where(hit, grad, 0).astype(x.dtype)

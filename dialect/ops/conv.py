@@ -299,12 +299,12 @@ class ConvDataGrad:
 
     def reference(dy: Any, weight: Any, x_like: Any, add: Any, **op: Any) -> Any:
         order, groups, padding = op["data_format"], op["groups"], op["padding_before"]
-        slopes = numpy_groups(channels_first(dy.astype(accumulator_type(dy)), order), groups, 1)
+        cotangents = numpy_groups(channels_first(dy.astype(accumulator_type(dy)), order), groups, 1)
         filters = numpy_groups(channels_first(weight.astype(accumulator_type(dy)), order), groups, 0)
         like = channels_first(x_like, order)
         padded = numpy_groups(_numpy_padded(np.zeros(like.shape, accumulator_type(dy)), padding), groups, 1)
-        for k, box in numpy_windows(slopes.shape[3:], *moves(op)):
-            padded[box] += np.einsum("ngo...,goc->ngc...", slopes, filters[(..., *k)])
+        for k, box in numpy_windows(cotangents.shape[3:], *moves(op)):
+            padded[box] += np.einsum("ngo...,goc->ngc...", cotangents, filters[(..., *k)])
         pairs = zip(padding, like.shape[2:], strict=True)
         inner = padded[(..., *(slice(p, p + n) for p, n in pairs))]
         dx = channels_back(inner.reshape(like.shape), order)
@@ -361,12 +361,12 @@ class ConvFilterGrad:
 
     def reference(dy: Any, x: Any, **op: Any) -> Any:
         order, groups = op["data_format"], op["groups"]
-        slopes = numpy_groups(channels_first(dy.astype(accumulator_type(dy)), order), groups, 1)
+        cotangents = numpy_groups(channels_first(dy.astype(accumulator_type(dy)), order), groups, 1)
         images = numpy_groups(_numpy_padded(channels_first(x, order), op["padding_before"]), groups, 1)
-        filters, channels = slopes.shape[2], images.shape[2]
+        filters, channels = cotangents.shape[2], images.shape[2]
         diff: Any = np.zeros((groups, filters, channels, *op["kernel_size"]), accumulator_type(dy))
-        for k, box in numpy_windows(slopes.shape[3:], *moves(op)):
-            pair = (a.reshape(*a.shape[:3], int(np.prod(a.shape[3:]))) for a in (slopes, images[box]))
+        for k, box in numpy_windows(cotangents.shape[3:], *moves(op)):
+            pair = (a.reshape(*a.shape[:3], int(np.prod(a.shape[3:]))) for a in (cotangents, images[box]))
             diff[(..., *k)] = np.einsum("ngot,ngct->goc", *pair)
         weight_diff = diff.reshape(groups * filters, channels, *op["kernel_size"])
         return channels_back(weight_diff, order).astype(dy.dtype)

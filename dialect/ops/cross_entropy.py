@@ -159,8 +159,8 @@ def _sparse_sharded(ops: Builder, op: Call) -> Value:
 
 
 def _sparse_grad_sharded(ops: Builder, op: Call) -> Value:
-    slope = widen(ops, op.dy) / _at_label(ops, op)
-    value: Value = ops.nll_grad(narrow(ops, slope, op.dy.dtype), op.prediction, op.label, ignore_index=NONE)
+    grad = widen(ops, op.dy) / _at_label(ops, op)
+    value: Value = ops.nll_grad(narrow(ops, grad, op.dy.dtype), op.prediction, op.label, ignore_index=NONE)
     return value
 
 
@@ -191,8 +191,8 @@ def _sparse_reference(x: Any, label: Any) -> Any:
 
 def _sparse_grad_reference(x: Any, label: Any, dy: Any) -> Any:
     hit = label[..., None] == np.arange(x.shape[-1])
-    slope = -dy[..., None].astype(np.float64) / np.maximum(x.astype(np.float64), MIN_PROBABILITY)
-    return np.where(hit, slope, 0).astype(x.dtype)
+    grad = -dy[..., None].astype(np.float64) / np.maximum(x.astype(np.float64), MIN_PROBABILITY)
+    return np.where(hit, grad, 0).astype(x.dtype)
 
 
 def _by_probability(suffix: str, doc: str) -> None:
@@ -319,12 +319,12 @@ class BinaryCrossEntropyWithLogitsReduceMeanGrad:
 
     def decompose(ops: Builder, op: Call) -> Value:
         x = widen(ops, op.input)
-        slope = ops.sigmoid(x) - widen(ops, op.target)
-        return narrow(ops, slope * row_share(ops, widen(ops, op.dy), x), op.input.dtype)
+        grad = ops.sigmoid(x) - widen(ops, op.target)
+        return narrow(ops, grad * row_share(ops, widen(ops, op.dy), x), op.input.dtype)
 
     def reference(x: Any, target: Any, dy: Any) -> Any:
-        slope = scipy.special.expit(x.astype(np.float64)) - target
-        return (slope * dy.astype(np.float64) / np.float64(x.size)).astype(x.dtype)
+        grad = scipy.special.expit(x.astype(np.float64)) - target
+        return (grad * dy.astype(np.float64) / np.float64(x.size)).astype(x.dtype)
 
 
 @operator("fused_bce_reduce_mean_fw_bw(input, target, out_dtype: data_type, constant_value: double = 0.0) -> out, dx")
@@ -343,11 +343,11 @@ class FusedBceReduceMeanFwBw:
     def decompose(ops: Builder, op: Call) -> tuple[Value, Value]:
         x, target = widen(ops, op.input), widen(ops, op.target)
         out = _mean(ops, ops.binary_cross_entropy_with_logits(x, target))
-        slope = _over_count(ops, (ops.sigmoid(x) - target) * op.constant_value, x)
-        return narrow(ops, out, op.out_dtype), narrow(ops, slope, op.input.dtype)
+        grad = _over_count(ops, (ops.sigmoid(x) - target) * op.constant_value, x)
+        return narrow(ops, out, op.out_dtype), narrow(ops, grad, op.input.dtype)
 
     def reference(x: Any, target: Any, *, out_dtype: Any, constant_value: Any) -> Any:
         wide = x.astype(np.float64)
         out = (np.logaddexp(0, -wide) + (1 - target) * wide).sum() / np.float64(x.size)
-        slope = (scipy.special.expit(wide) - target) * constant_value / np.float64(x.size)
-        return np.asarray(out).astype(out_dtype.numpy), slope.astype(x.dtype)
+        grad = (scipy.special.expit(wide) - target) * constant_value / np.float64(x.size)
+        return np.asarray(out).astype(out_dtype.numpy), grad.astype(x.dtype)

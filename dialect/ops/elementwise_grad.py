@@ -1,8 +1,8 @@
 """OneFlow's operators for the gradients of element-wise operators, so that its programs load; a row each.
 
 Each is a cotangent times the derivative of the forward operator's scalar body, which `dialect.derivative` computes:
-no formula is repeated here. Clipping, whose slope at NaN is 0, has its rule here; the forward operators use it as
-their gradient. Gradients are linear in the cotangent: partial sums pass through that operand alone.
+no formula is repeated here. Clipping, whose derivative at NaN is 0, has its rule here; the forward operators use the
+rule as their gradient. Gradients are linear in the cotangent: partial sums pass through that operand alone.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ def gradient_of(name: str, forward: Operator, operands: Sequence[str], by: int, 
         dy, points = values[seed], [v for i, v in enumerate(values) if i != seed % len(values)]
         assert forward.scalar is not None
         body = call_rule(forward.scalar, points, attribute_values(forward, attrs))
-        slope = None if forward.grad is flat_gradient else derivative.derivative(body, points[by])
-        return s.const(0, dy.dtype) if slope is None else derivative.times(dy, slope)
+        partial = None if forward.grad is flat_gradient else derivative.derivative(body, points[by])
+        return s.const(0, dy.dtype) if partial is None else derivative.times(dy, partial)
 
     def reference(*arrays: np.ndarray, **attributes: Any) -> Any:
         """The forward operator's gradient slot, computed with the references, but 0 * inf is NaN here."""
@@ -89,13 +89,13 @@ def gradient_of(name: str, forward: Operator, operands: Sequence[str], by: int, 
         results = {forward.signature.outputs[0].name: ops.call(forward.name, *points, **attrs)[0]}
         call = Call(forward, dict(zip(names, points, strict=True)), attrs, results)
 
-        def times_slope(dy: np.ndarray) -> Any:
+        def times_derivative(dy: np.ndarray) -> Any:
             assert not isinstance(forward.grad, Absent)
             gradient = forward.grad(ops, call, ops.wrap(np.asarray(dy))).get(names[by])
             return np.zeros_like(dy) if gradient is None else gradient().handle
 
         dy = arrays[seed]
-        return np.where(dy == 0, dy * times_slope(np.ones_like(dy)), times_slope(dy))
+        return np.where(dy == 0, dy * times_derivative(np.ones_like(dy)), times_derivative(dy))
 
     doc = f"{operands[seed]} times the derivative of {forward.name}."
     elementwise(
@@ -127,7 +127,7 @@ for _name in AT_X:
     _forward = REGISTRY[_name]
     _attrs = written(_forward, without=("value",))
     gradient_of(f"{_name}_grad", _forward, ("x", "dy"), 0, "dx", _attrs)
-# The result, as an operand, has the same slope.
+# The result, as an operand, has the same derivative.
 gradient_of("relu_grad", REGISTRY["relu"], ("y", "dy"), 0, "dx", "")
 for _name in ("clip_by_scalar", "clip_by_scalar_min", "clip_by_scalar_max"):
     elementwise(

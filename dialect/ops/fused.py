@@ -210,14 +210,14 @@ composite(
 )  # fmt: skip
 
 
-def _ciou_slopes(dy: Any, alpha: Any, rho2: Any, c2: Any) -> tuple[Any, ...]:
+def _ciou_gradients(dy: Any, alpha: Any, rho2: Any, c2: Any) -> tuple[Any, ...]:
     return -(alpha * dy), dy, -(dy / c2), rho2 / (c2 * c2) * dy
 
 
 composite(
     "fused_get_ciou_result_grad(dy, alpha, rho2, c2) -> dv, diou, drho2, dc2",
     "The gradients of `fused_get_ciou_result` with alpha as a constant.",
-    write=_of_all(_ciou_slopes), reference=_numpy_of_all(_ciou_slopes), check=_check_alike,
+    write=_of_all(_ciou_gradients), reference=_numpy_of_all(_ciou_gradients), check=_check_alike,
     sbp=lambda op: _alike("dy")(op).linear_in(op, "alpha").linear_in(op, "rho2", results=(3,))
     .linear_in(op, "alpha", "rho2", results=(0, 3)),
 )  # fmt: skip

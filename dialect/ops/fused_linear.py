@@ -137,10 +137,10 @@ def _check_bits(op: Call, name: str, rows: Any, columns: int | None, index: int 
         raise op.error(f"expected a static type {wanted} of {name}, got {mask}")
 
 
-def _masked(ops: Builder, slope: Value, mask: Value, scale: float) -> Value:
+def _masked(ops: Builder, cotangent: Value, mask: Value, scale: float) -> Value:
     """The gradient of relu and dropout by bits, widened."""
-    kept = unpacked_bits(ops, mask, slope.shape[1] or 0)
-    scaled: Value = ops.dropout_grad(widen(ops, slope) * scale, kept, scale=1.0)
+    kept = unpacked_bits(ops, mask, cotangent.shape[1] or 0)
+    scaled: Value = ops.dropout_grad(widen(ops, cotangent) * scale, kept, scale=1.0)
     return scaled
 
 
@@ -173,8 +173,8 @@ def _write_product(ops: Builder, op: Call) -> tuple[Value, ...]:
 
 
 def _numpy_product(dy: Any, x: Any) -> Any:
-    slope = dy.astype(accumulator_type(dy))
-    return (slope.T @ x.astype(accumulator_type(x))).astype(dy.dtype), slope.sum(0).astype(dy.dtype)
+    cotangent = dy.astype(accumulator_type(dy))
+    return (cotangent.T @ x.astype(accumulator_type(x))).astype(dy.dtype), cotangent.sum(0).astype(dy.dtype)
 
 
 composite(
@@ -194,16 +194,16 @@ def _check_layer(op: Call) -> None:
 
 def _through_layer(ops: Builder, dy: Value, weight: Value, mask: Value, alpha: float) -> tuple[Value, Value]:
     """The gradients by the sums that a masked layer before `weight` has, and by its bias."""
-    slope = _masked(ops, ops.matmul(dy, weight), mask, alpha)
-    return narrow(ops, slope, dy.dtype), narrow(ops, ops.reduce_sum(slope, axis=[0]), dy.dtype)
+    cotangent = _masked(ops, ops.matmul(dy, weight), mask, alpha)
+    return narrow(ops, cotangent, dy.dtype), narrow(ops, ops.reduce_sum(cotangent, axis=[0]), dy.dtype)
 
 
 def _numpy_through_layer(dy: Any, weight: Any, mask: Any, alpha: Any) -> Any:
     product = (
         (dy.astype(accumulator_type(dy)) @ weight.astype(accumulator_type(dy))).astype(dy.dtype).astype(np.float64)
     )
-    slope = np.where(numpy_unpacked(mask, weight.shape[1]), product * alpha, 0)
-    return slope.astype(dy.dtype), slope.sum(0).astype(dy.dtype)
+    cotangent = np.where(numpy_unpacked(mask, weight.shape[1]), product * alpha, 0)
+    return cotangent.astype(dy.dtype), cotangent.sum(0).astype(dy.dtype)
 
 
 def _layer_factors(op: Call) -> Factors:
@@ -241,25 +241,25 @@ def _check_mlp_grad(op: Call) -> None:
 
 
 def _write_mlp_grad(ops: Builder, op: Call) -> tuple[Value, ...]:
-    slope, count = op.dy, len(op.weights)
-    total = ops.reduce_sum(widen(ops, slope), axis=[0])
+    cotangent, count = op.dy, len(op.weights)
+    total = ops.reduce_sum(widen(ops, cotangent), axis=[0])
     biases, weights = [narrow(ops, total, op.x.dtype)], []
     for i in range(count - 1, 0, -1):
-        weights.append(ops.matmul(slope, op.hidden[i - 1], transpose_a=True))
-        slope, bias = _through_layer(ops, slope, op.weights[i], op.cublas_aux[i - 1], op.alpha_list[i - 1])
+        weights.append(ops.matmul(cotangent, op.hidden[i - 1], transpose_a=True))
+        cotangent, bias = _through_layer(ops, cotangent, op.weights[i], op.cublas_aux[i - 1], op.alpha_list[i - 1])
         biases.append(bias)
-    weights.append(ops.matmul(slope, op.x, transpose_a=True))
-    return ops.matmul(slope, op.weights[0]), *reversed(biases), *reversed(weights)
+    weights.append(ops.matmul(cotangent, op.x, transpose_a=True))
+    return ops.matmul(cotangent, op.weights[0]), *reversed(biases), *reversed(weights)
 
 
 def _numpy_mlp_grad(dy: Any, x: Any, weights: Any, masks: Any, hidden: Any, *, alpha_list: Any) -> Any:
-    slope, by_weights, biases = dy, [], [dy.astype(accumulator_type(dy)).sum(0).astype(dy.dtype)]
+    cotangent, by_weights, biases = dy, [], [dy.astype(accumulator_type(dy)).sum(0).astype(dy.dtype)]
     for i in range(len(weights) - 1, 0, -1):
-        by_weights.append(_numpy_product(slope, hidden[i - 1])[0])
-        slope, bias = _numpy_through_layer(slope, weights[i], masks[i - 1], alpha_list[i - 1])
+        by_weights.append(_numpy_product(cotangent, hidden[i - 1])[0])
+        cotangent, bias = _numpy_through_layer(cotangent, weights[i], masks[i - 1], alpha_list[i - 1])
         biases.append(bias)
-    by_weights.append(_numpy_product(slope, x)[0])
-    dx = (slope.astype(accumulator_type(x)) @ weights[0].astype(accumulator_type(x))).astype(x.dtype)
+    by_weights.append(_numpy_product(cotangent, x)[0])
+    dx = (cotangent.astype(accumulator_type(x)) @ weights[0].astype(accumulator_type(x))).astype(x.dtype)
     return dx, *reversed(biases), *reversed(by_weights)
 
 

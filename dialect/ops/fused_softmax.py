@@ -80,8 +80,8 @@ composite(
 
 
 def _write_masked_softmax_grad(ops: Builder, op: Call) -> Value:
-    slope = ops.softmax_grad(widen(ops, op.y), widen(ops, op.dy)) * op.scale_value
-    kept = ops.where(op.mask, slope, ops.zero_like(slope))
+    grad = ops.softmax_grad(widen(ops, op.y), widen(ops, op.dy)) * op.scale_value
+    kept = ops.where(op.mask, grad, ops.zero_like(grad))
     return narrow(ops, kept, op.dy.dtype)
 
 
@@ -168,8 +168,8 @@ composite(
 
 def _write_masked_dropout_grad(ops: Builder, op: Call) -> Value:
     dropped = ops.dropout_grad(widen(ops, op.dy), op.dropout_mask, scale=op.dropout_scale_value)
-    slope = ops.softmax_grad(widen(ops, op.softmax_y), dropped) * op.scale_value
-    return narrow(ops, ops.where(op.mask, slope, ops.zero_like(slope)), op.dy.dtype)
+    grad = ops.softmax_grad(widen(ops, op.softmax_y), dropped) * op.scale_value
+    return narrow(ops, ops.where(op.mask, grad, ops.zero_like(grad)), op.dy.dtype)
 
 
 composite(
@@ -255,8 +255,8 @@ composite(
 
 def _write_triangle_grad(ops: Builder, op: Call) -> Value:
     dropped = ops.dropout_grad(widen(ops, op.dy), op.mask, scale=op.mask_scale_value)
-    slope = ops.softmax_grad(widen(ops, op.softmax_y), dropped) * op.tril_scale_value
-    return narrow(ops, _tril(ops, slope, op.diagonal, 0.0), op.dy.dtype)
+    grad = ops.softmax_grad(widen(ops, op.softmax_y), dropped) * op.tril_scale_value
+    return narrow(ops, _tril(ops, grad, op.diagonal, 0.0), op.dy.dtype)
 
 
 composite(

@@ -147,7 +147,7 @@ def _check_gradient(op: Call) -> None:
     expect_type(op, "matmul_wx", TensorDesc((*op.dy.shape[:-1], width), op.dy.dtype))
 
 
-def _slope(ops: Builder, activation: str, x: Value, dy: Value) -> Value:
+def _activation_grad(ops: Builder, activation: str, x: Value, dy: Value) -> Value:
     """The gradient of an activation."""
     if activation == "none":
         return dy
@@ -159,14 +159,14 @@ def _write_gradient(ops: Builder, op: Call) -> tuple[Value, ...]:
     parts = (op.matmul_wx, op.matmul_vx) if op.matmul_vx is not None else _halves(ops, op.matmul_wx)
     dy, hidden, gate = (widen(ops, p) for p in (op.dy, *parts))
     act = _activated(ops, op.activation, gate)
-    slopes = [narrow(ops, p, op.dy.dtype) for p in (dy * act, _slope(ops, op.activation, gate, dy * hidden))]
-    return tuple(slopes) if op.matmul_vx is not None else (ops.cat(slopes, axis=op.dy.rank - 1),)
+    grads = [narrow(ops, p, op.dy.dtype) for p in (dy * act, _activation_grad(ops, op.activation, gate, dy * hidden))]
+    return tuple(grads) if op.matmul_vx is not None else (ops.cat(grads, axis=op.dy.rank - 1),)
 
 
 def _numpy_gradient(dy: Any, wx: Any, vx: Any, *, activation: Any) -> Any:
     hidden, gate = (p.astype(np.float64) for p in ((wx, vx) if vx is not None else np.split(wx, 2, -1)))
-    act, slope = ACTIVATIONS[activation]
-    found = [p.astype(dy.dtype) for p in (dy * act(gate), slope(gate, dy * hidden))]
+    act, derivative = ACTIVATIONS[activation]
+    found = [p.astype(dy.dtype) for p in (dy * act(gate), derivative(gate, dy * hidden))]
     return found if vx is not None else [np.concatenate(found, -1)]
 
 

@@ -238,39 +238,39 @@ class GroupNormGrad:
         dtype = op.x.dtype
         gamma = None if op.gamma is None else channels(ops, widen(ops, op.gamma), op.x)
         dy = widen(ops, op.dy)
-        slope = dy if gamma is None else dy * gamma
-        x, slope, seed = (_as_rows(ops, op, widen(ops, v), op.num_groups) for v in (op.x, slope, ddx))
-        parts = row_normalization.second_gradient(ops, x, slope, seed, op.mean, op.inv_variance)
+        cotangent = dy if gamma is None else dy * gamma
+        x, cotangent, seed = (_as_rows(ops, op, widen(ops, v), op.num_groups) for v in (op.x, cotangent, ddx))
+        parts = row_normalization.second_gradient(ops, x, cotangent, seed, op.mean, op.inv_variance)
 
         def like_x(name: str) -> Value:
             gradient: Value = ops.reshape_like(parts[name](), op.x)
             return gradient
 
         return {
-            "dy": lambda: narrow(ops, like_x("slope") if gamma is None else like_x("slope") * gamma, dtype),
+            "dy": lambda: narrow(ops, like_x("cotangent") if gamma is None else like_x("cotangent") * gamma, dtype),
             "x": lambda: narrow(ops, like_x("x"), dtype),
             "mean": parts["mean"],
             "inv_variance": parts["inv"],
-            "gamma": lambda: channel_sum(ops, like_x("slope") * dy, dtype),
+            "gamma": lambda: channel_sum(ops, like_x("cotangent") * dy, dtype),
         }
 
     def compute(op: Call) -> Stage:
         x, dy = _by_group(op.x, op.num_groups), _by_group(op.dy, op.num_groups)
         gamma = None if op.gamma is None else _param_by_group(op.gamma, op.num_groups)
 
-        def slope(*i: Expr) -> Expr:
+        def cotangent(*i: Expr) -> Expr:
             return dy[i] if gamma is None else dy[i] * gamma[i[1:3]]
 
-        element = row_normalization.row_gradient(x, op.mean, op.inv_variance, slope)
+        element = row_normalization.row_gradient(x, op.mean, op.inv_variance, cotangent)
         return c.reshape(c.element_wise(x.shape, element, op.x.dtype), op.x.shape)
 
     def reference(dy: Any, x: Any, mean: Any, inv: Any, gamma: Any, *, num_groups: Any) -> Any:
-        slope = dy.astype(np.float64) * (1 if gamma is None else numpy_channels(gamma, x.ndim))
+        cotangent = dy.astype(np.float64) * (1 if gamma is None else numpy_channels(gamma, x.ndim))
         grouped = _numpy_by_group(x, num_groups)
         scale = row_normalization.as_rows(inv, grouped.ndim)
         normal = (grouped - row_normalization.as_rows(mean, grouped.ndim)) * scale
         axes = tuple(range(2, grouped.ndim))
-        dx = row_normalization.numpy_gradient(_numpy_by_group(slope, num_groups), normal, scale, axes)
+        dx = row_normalization.numpy_gradient(_numpy_by_group(cotangent, num_groups), normal, scale, axes)
         return dx.reshape(x.shape).astype(x.dtype)
 
 
@@ -331,6 +331,6 @@ class GroupNormParamGrad:
             inv, grouped.ndim
         )
         axes = tuple(i for i in range(x.ndim) if i != 1)
-        slope = dy.astype(np.float64)
-        weighted = slope * normal.reshape(x.shape)
-        return weighted.sum(axis=axes).astype(x.dtype), slope.sum(axis=axes).astype(x.dtype)
+        cotangent = dy.astype(np.float64)
+        weighted = cotangent * normal.reshape(x.shape)
+        return weighted.sum(axis=axes).astype(x.dtype), cotangent.sum(axis=axes).astype(x.dtype)

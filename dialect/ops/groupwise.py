@@ -92,11 +92,11 @@ class GroupwiseDequantize:
     def grad(ops: Builder, op: Call, dout: Value) -> dict[str, Any]:
         axis, size = op.normalize_axis(op.group_dim, dout.rank), op.group_size
 
-        def by_groups(slope: Value) -> Value:
+        def by_groups(cotangent: Value) -> Value:
             sizes = list(op.scale.shape)
             lead = [-1 if d is None else d for d in sizes[: axis + 1]]
             rest = [-1 if d is None else d for d in sizes[axis + 1 :]]
-            total: Value = ops.reduce_sum(ops.reshape(slope, shape=[*lead, size, *rest]), axis=[axis + 1])
+            total: Value = ops.reduce_sum(ops.reshape(cotangent, shape=[*lead, size, *rest]), axis=[axis + 1])
             return total
 
         def by_scale() -> Value:

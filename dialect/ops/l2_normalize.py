@@ -98,8 +98,8 @@ class L2NormalizeGrad:
         dy, y, sums = (widen(ops, v) for v in (op.dy, op.y, op.square_x_sum))
         counts = ops.scalar_logical_greater_equal(sums, has_float_operand=True, float_operand=op.epsilon)
         along = _along(ops, op, dy * y)
-        slope = dy - y * ops.where(counts, along, ops.zero_like(along))
-        return narrow(ops, slope / _norm(ops, op, sums), op.y.dtype)
+        grad = dy - y * ops.where(counts, along, ops.zero_like(along))
+        return narrow(ops, grad / _norm(ops, op, sums), op.y.dtype)
 
     def reference(dy: Any, y: Any, sums: Any, *, axis: Any, epsilon: Any) -> Any:
         wide, normal = dy.astype(np.float64), y.astype(np.float64)

@@ -105,8 +105,8 @@ class Det:
         def dx() -> Value:
             scale = dy * op.y
             wide = ops.reshape(scale, shape=[*(-1 if n is None else n for n in scale.shape), 1, 1])
-            slope: Value = _transposed(ops, ops.inv(op.x)) * wide
-            return slope
+            grad: Value = _transposed(ops, ops.inv(op.x)) * wide
+            return grad
 
         return {"x": dx}
 

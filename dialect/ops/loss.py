@@ -66,7 +66,7 @@ def _weighted_sbp(op: Call) -> Factors:
 
 
 def _binary_gradient(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
-    """The gradient by the input stays finite at 0 and 1, where the slope of the logarithm is infinite."""
+    """The gradient by the input stays finite at 0 and 1, where the derivative of the logarithm is infinite."""
     by_input = {"input": lambda: ops.binary_cross_entropy_grad(op.input, op.target, op.weight, dy)}
     return {**scalar_gradient(ops, op, dy), **by_input}
 
@@ -88,16 +88,16 @@ def _logits_types(op: Call) -> TensorDesc:
 def _logits(x: Expr, target: Expr, *weights: Expr, has_pos_weight: bool) -> Expr:
     """`weights` are weight and pos_weight, where given."""
     softplus = s.maximum(-x, 0) + s.log1p(s.exp(-abs(x)))
-    slope = (weights[-1] - 1.0) * target + 1.0 if has_pos_weight else None
+    scale = (weights[-1] - 1.0) * target + 1.0 if has_pos_weight else None
     weight = weights[0] if len(weights) > has_pos_weight else None
-    element: Expr = _weighted((1.0 - target) * x + _weighted(softplus, slope), weight)
+    element: Expr = _weighted((1.0 - target) * x + _weighted(softplus, scale), weight)
     return element
 
 
 @_in_double
 def _logits_reference(x: Any, target: Any, weight: Any, pos_weight: Any) -> Any:
-    slope = 1 if pos_weight is None else 1 + (pos_weight - 1) * target
-    return _weighted((1 - target) * x + slope * np.logaddexp(0, -x), weight)
+    scale = 1 if pos_weight is None else 1 + (pos_weight - 1) * target
+    return _weighted((1 - target) * x + scale * np.logaddexp(0, -x), weight)
 
 
 elementwise(

@@ -1,7 +1,7 @@
 """OneFlow's operators for the gradients of losses per element.
 
-The gradient of `binary_cross_entropy` has its own formula, since it is finite where the slope of its loss is not; the
-others are the cotangent times the derivative of the loss's scalar body.
+The gradient of `binary_cross_entropy` has its own formula, since the gradient is finite where the derivative of the
+loss is not; the others are the cotangent times the derivative of the loss's scalar body.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ MIN_VARIANCE = 1e-12
 def _binary(x: Expr, target: Expr, *rest: Expr) -> Expr:
     """`rest` is the optional weight, and the cotangent."""
     *weight, dy = rest
-    slope = (x - target) / s.maximum((1.0 - x) * x, MIN_VARIANCE)
-    return dy * slope * weight[0] if weight else dy * slope
+    derivative = (x - target) / s.maximum((1.0 - x) * x, MIN_VARIANCE)
+    return dy * derivative * weight[0] if weight else dy * derivative
 
 
 def _binary_reference(x: np.ndarray, target: np.ndarray, weight: np.ndarray | None, dy: np.ndarray) -> np.ndarray:

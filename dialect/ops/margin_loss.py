@@ -45,7 +45,7 @@ def _labelled(ops: Builder, label: Value, x: Value) -> Value:
 def _write_loss(ops: Builder, op: Call) -> tuple[Value, ...]:
     x, chosen = widen(ops, op.x), _labelled(ops, op.label, op.x)
     zero = ops.zero_like(x)
-    angle = ops.acos(ops.where(chosen, x, zero))  # no infinite slope at the cosines of other classes
+    angle = ops.acos(ops.where(chosen, x, zero))  # no infinite derivative at the cosines of other classes
     y = ops.where(chosen, ops.cos(angle * op.m1 + op.m2) - op.m3, x)
     theta = ops.reduce_sum(ops.where(chosen, angle, zero), axis=[1])
     return narrow(ops, y, op.x.dtype), narrow(ops, theta, op.x.dtype)
@@ -65,14 +65,14 @@ def _numpy_loss(x: Any, label: Any, *, m1: Any, m2: Any, m3: Any) -> Any:
 def _write_gradient(ops: Builder, op: Call) -> Value:
     dy = widen(ops, op.dy)
     theta = ops.expand_dims(widen(ops, op.theta), axis=1)
-    slope = ops.sin(theta * op.m1 + op.m2) * op.m1 / ops.sin(theta)
-    return narrow(ops, ops.where(_labelled(ops, op.label, op.dy), dy * slope, dy), op.dy.dtype)
+    derivative = ops.sin(theta * op.m1 + op.m2) * op.m1 / ops.sin(theta)
+    return narrow(ops, ops.where(_labelled(ops, op.label, op.dy), dy * derivative, dy), op.dy.dtype)
 
 
 def _numpy_gradient(dy: Any, label: Any, theta: Any, *, m1: Any, m2: Any) -> Any:
-    slope, angle = dy.astype(np.float64), theta.astype(np.float64)[:, None]
+    cotangent, angle = dy.astype(np.float64), theta.astype(np.float64)[:, None]
     factor = np.sin(angle * np.float32(m1) + np.float32(m2)) * np.float32(m1) / np.sin(angle)
-    return np.where(_numpy_labelled(label, dy), slope * factor, slope).astype(dy.dtype)
+    return np.where(_numpy_labelled(label, dy), cotangent * factor, cotangent).astype(dy.dtype)
 
 
 composite(

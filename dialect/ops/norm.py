@@ -138,15 +138,15 @@ class LayerNormGrad:
     def grad(ops: Builder, op: Call, ddx: Value) -> dict[str, Any]:
         x, dy, seed = (widen(ops, v) for v in (op.x, op.dy, ddx))
         gamma = None if op.gamma is None else widen(ops, op.gamma)
-        slope = dy if gamma is None else dy * gamma
-        parts = row_normalization.second_gradient(ops, x, slope, seed, op.mean, op.inv_variance)
+        cotangent = dy if gamma is None else dy * gamma
+        parts = row_normalization.second_gradient(ops, x, cotangent, seed, op.mean, op.inv_variance)
 
         def by_dy() -> Value:
-            return parts["slope"]() if gamma is None else parts["slope"]() * gamma
+            return parts["cotangent"]() if gamma is None else parts["cotangent"]() * gamma
 
         def by_gamma() -> Value:
             return narrow(
-                ops, row_normalization.lead_sum(ops, parts["slope"]() * dy, x.rank - op.gamma.rank), op.x.dtype
+                ops, row_normalization.lead_sum(ops, parts["cotangent"]() * dy, x.rank - op.gamma.rank), op.x.dtype
             )
 
         return {
@@ -160,27 +160,27 @@ class LayerNormGrad:
 
     def sharded_decomposition(ops: Builder, op: Call) -> Value:
         dy = widen(ops, op.dy)
-        slope = dy if op.gamma is None else dy * widen(ops, op.gamma)
+        cotangent = dy if op.gamma is None else dy * widen(ops, op.gamma)
         dx = narrow(
-            ops, row_normalization.projected(ops, widen(ops, op.x), slope, op.mean, op.inv_variance), op.x.dtype
+            ops, row_normalization.projected(ops, widen(ops, op.x), cotangent, op.mean, op.inv_variance), op.x.dtype
         )
         return dx if op._add_to_output is None else dx + op._add_to_output
 
     def compute(op: Call) -> Stage:
-        def slope(*i: Expr) -> Expr:
+        def cotangent(*i: Expr) -> Expr:
             element: Expr = op.dy[i] if op.gamma is None else op.dy[i] * op.gamma[i[len(i) - op.gamma.rank :]]
             return element
 
-        element = row_normalization.row_gradient(op.x, op.mean, op.inv_variance, slope)
+        element = row_normalization.row_gradient(op.x, op.mean, op.inv_variance, cotangent)
         added = op._add_to_output
         body = element if added is None else lambda *i: element(*i) + added[i]
         return c.element_wise(op.x.shape, body, op.x.dtype)
 
     def reference(dy: Any, x: Any, mean: Any, inv: Any, gamma: Any, add: Any) -> Any:
-        slope = dy.astype(np.float64) * (1 if gamma is None else gamma.astype(np.float64))
+        cotangent = dy.astype(np.float64) * (1 if gamma is None else gamma.astype(np.float64))
         scale = row_normalization.as_rows(inv, x.ndim)
         normal = (x - row_normalization.as_rows(mean, x.ndim)) * scale
-        dx = row_normalization.numpy_gradient(slope, normal, scale, tuple(range(mean.ndim, x.ndim)))
+        dx = row_normalization.numpy_gradient(cotangent, normal, scale, tuple(range(mean.ndim, x.ndim)))
         return (dx if add is None else dx + add).astype(x.dtype)
 
 
@@ -237,9 +237,9 @@ class LayerNormParamGrad:
 
     def reference(dy: Any, x: Any, mean: Any, inv: Any, *, begin_params_axis: Any) -> Any:
         lead = tuple(range(begin_params_axis % x.ndim))
-        slope = dy.astype(np.float64)
+        cotangent = dy.astype(np.float64)
         normal = (x - row_normalization.as_rows(mean, x.ndim)) * row_normalization.as_rows(inv, x.ndim)
-        return slope.sum(axis=lead).astype(x.dtype), (slope * normal).sum(axis=lead).astype(x.dtype)
+        return cotangent.sum(axis=lead).astype(x.dtype), (cotangent * normal).sum(axis=lead).astype(x.dtype)
 
 
 @operator("rms_norm(x, weight?, normalized_shape: shape, epsilon: float = 1e-05) -> y, inv_rms")
@@ -322,40 +322,44 @@ class RmsNormGrad:
     def grad(ops: Builder, op: Call, ddx: Value) -> dict[str, Any]:
         x, dy, seed = (widen(ops, v) for v in (op.x, op.dy, ddx))
         weight = None if op.weight is None else widen(ops, op.weight)
-        slope = dy if weight is None else dy * weight
-        parts = row_normalization.second_gradient(ops, x, slope, seed, None, op.inv_rms)
+        cotangent = dy if weight is None else dy * weight
+        parts = row_normalization.second_gradient(ops, x, cotangent, seed, None, op.inv_rms)
 
         def by_dy() -> Value:
-            return parts["slope"]() if weight is None else parts["slope"]() * weight
+            return parts["cotangent"]() if weight is None else parts["cotangent"]() * weight
 
         return {
             "dy": lambda: narrow(ops, by_dy(), op.x.dtype),
             "x": lambda: narrow(ops, parts["x"](), op.x.dtype),
             "inv_rms": parts["inv"],
             "weight": lambda: narrow(
-                ops, row_normalization.lead_sum(ops, parts["slope"]() * dy, op.inv_rms.rank), op.x.dtype
+                ops, row_normalization.lead_sum(ops, parts["cotangent"]() * dy, op.inv_rms.rank), op.x.dtype
             ),
         }
 
     def sharded_decomposition(ops: Builder, op: Call) -> Value:
         dy = widen(ops, op.dy)
-        slope = dy if op.weight is None else dy * widen(ops, op.weight)
-        return narrow(ops, row_normalization.projected(ops, widen(ops, op.x), slope, None, op.inv_rms), op.x.dtype)
+        cotangent = dy if op.weight is None else dy * widen(ops, op.weight)
+        return narrow(
+            ops, row_normalization.projected(ops, widen(ops, op.x), cotangent, None, op.inv_rms), op.x.dtype
+        )
 
     def compute(op: Call) -> Stage:
         begin = op.inv_rms.rank
 
-        def slope(*i: Expr) -> Expr:
+        def cotangent(*i: Expr) -> Expr:
             element: Expr = op.dy[i] if op.weight is None else op.dy[i] * op.weight[i[begin:]]
             return element
 
-        return c.element_wise(op.x.shape, row_normalization.row_gradient(op.x, None, op.inv_rms, slope), op.x.dtype)
+        return c.element_wise(
+            op.x.shape, row_normalization.row_gradient(op.x, None, op.inv_rms, cotangent), op.x.dtype
+        )
 
     def reference(dy: Any, x: Any, inv: Any, weight: Any) -> Any:
-        slope = dy.astype(np.float64) * (1 if weight is None else weight.astype(np.float64))
+        cotangent = dy.astype(np.float64) * (1 if weight is None else weight.astype(np.float64))
         scale = row_normalization.as_rows(inv, x.ndim)
         axes = tuple(range(inv.ndim, x.ndim))
-        return row_normalization.numpy_gradient(slope, x * scale, scale, axes, centred=False).astype(x.dtype)
+        return row_normalization.numpy_gradient(cotangent, x * scale, scale, axes, centred=False).astype(x.dtype)
 
 
 @operator("rms_norm_param_grad(dy, x, inv_rms) -> weight_grad")

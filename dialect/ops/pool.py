@@ -246,11 +246,11 @@ def _max_grad_compute(op: Call) -> Stage:
 
 def max_grad_reference(x: Any, indice: Any, dy: Any, *, data_format: Any) -> Any:
     """The NumPy form of the gradient of a max pooling of `x`, whose elements came from the positions `indice`."""
-    images, slopes, places = (channels_first(a, data_format) for a in (x, dy, indice))
+    images, cotangents, places = (channels_first(a, data_format) for a in (x, dy, indice))
     plane = np.zeros((*images.shape[:2], int(np.prod(images.shape[2:]))), accumulator_type(x))
-    for at in np.ndindex(*slopes.shape):
+    for at in np.ndindex(*cotangents.shape):
         if places[at] >= 0:
-            plane[(*at[:2], places[at])] += slopes[at]
+            plane[(*at[:2], places[at])] += cotangents[at]
     return channels_back(plane.reshape(images.shape), data_format).astype(x.dtype)
 
 
@@ -347,11 +347,11 @@ def _avg_reference(x: Any, **op: Any) -> Any:
 
 
 def _avg_grad_reference(x: Any, dy: Any, **op: Any) -> Any:
-    slopes = channels_first(dy.astype(np.float64), op["data_format"])
+    cotangents = channels_first(dy.astype(np.float64), op["data_format"])
     dx: Any = np.zeros(channels_first(x, op["data_format"]).shape)
     sizes = dx.shape[2:]
     for at, spans in numpy_windows(sizes, op):
-        share = slopes[(..., *at)] / _numpy_divisor(spans, sizes, op)
+        share = cotangents[(..., *at)] / _numpy_divisor(spans, sizes, op)
         dx[(slice(None), slice(None), *np.ix_(*_numpy_inside(spans, sizes)))] += share.reshape(
             *share.shape, *[1] * len(sizes)
         )

@@ -277,7 +277,7 @@ def _signatures(op: Call) -> list[SbpSignature]:
 composite(
     f"quantization(in, scale, zero_point, {ATTRS}) -> out", "`in` as whole numbers of a few bits, in its own type.",
     write=_write(False), reference=_reference(False), check=_check_scales, sbp=_signatures,
-    grad=no_grad("whole numbers have no slope"),
+    grad=no_grad("integers have no derivative"),
 )  # fmt: skip
 composite(
     f"fake_quantization(in, scale, zero_point, {ATTRS}) -> out",

@@ -156,14 +156,14 @@ def _gradient_factors(op: Call) -> Factors:
     return factors.linear_in(op, *cotangents, results=range(len(op.results)))
 
 
-def _lstm_slopes(gates: Any, hy: Any, cy: Any, cx: Any, tanh: Any) -> tuple[list[Any], Any]:
+def _lstm_gate_grads(gates: Any, hy: Any, cy: Any, cx: Any, tanh: Any) -> tuple[list[Any], Any]:
     """The gradients by the sums of gates, and by cx; `tanh` is tanh of the cell state, hy and cy are cotangents."""
     i, f, g, o = gates
     c = hy * o * (1 - tanh * tanh) + cy
     return [c * g * i * (1 - i), c * cx * f * (1 - f), c * i * (1 - g * g), hy * tanh * o * (1 - o)], c * f
 
 
-def _gru_slopes(parts: Any, hy: Any) -> tuple[list[Any], list[Any], Any]:
+def _gru_gate_grads(parts: Any, hy: Any) -> tuple[list[Any], list[Any], Any]:
     """The gradients by the given and by the hidden sums of gates, and by hx; hy is a cotangent."""
     r, z, n, hx, last = parts
     new = hy * (1 - z) * (1 - n * n)
@@ -175,15 +175,15 @@ def _write_lstm_grad(ops: Builder, op: Call) -> tuple[Value, ...]:
     size, dtype = op.cx.shape[1], op.cx.dtype
     gates = [_gate(ops, widen(ops, op.workspace), k, size) for k in range(4)]
     hy, cy, cx = (widen(ops, x) for x in (op.grad_hy, op.grad_cy, op.cx))
-    slopes, by_cx = _lstm_slopes(gates, hy, cy, cx, ops.tanh(widen(ops, op.cy)))
-    by_gates = ops.cat(slopes, axis=1)
+    gate_grads, by_cx = _lstm_gate_grads(gates, hy, cy, cx, ops.tanh(widen(ops, op.cy)))
+    by_gates = ops.cat(gate_grads, axis=1)
     return tuple(narrow(ops, x, dtype) for x in (by_gates, by_cx, ops.reduce_sum(by_gates, axis=[0])))
 
 
 def _write_gru_grad(ops: Builder, op: Call) -> tuple[Value, ...]:
     size, dtype = op.grad_hy.shape[1], op.grad_hy.dtype
     parts = [_gate(ops, widen(ops, op.workspace), k, size) for k in range(5)]
-    *sides, by_hx = _gru_slopes(parts, widen(ops, op.grad_hy))
+    *sides, by_hx = _gru_gate_grads(parts, widen(ops, op.grad_hy))
     by_gates = [ops.cat(side, axis=1) for side in sides]
     sums = [ops.reduce_sum(x, axis=[0]) for x in by_gates]
     return tuple(narrow(ops, x, dtype) for x in (*by_gates, by_hx, *sums))
@@ -192,13 +192,13 @@ def _write_gru_grad(ops: Builder, op: Call) -> tuple[Value, ...]:
 def _numpy_lstm_grad(hy: Any, cy: Any, cx: Any, state: Any, workspace: Any) -> Any:
     gates = _numpy_parts(workspace, None, 4)
     hy, cy, wide, state = (x.astype(np.float64) for x in (hy, cy, cx, state))
-    slopes, by_cx = _lstm_slopes(gates, hy, cy, wide, np.tanh(state))
-    by_gates = np.concatenate(slopes, 1)
+    gate_grads, by_cx = _lstm_gate_grads(gates, hy, cy, wide, np.tanh(state))
+    by_gates = np.concatenate(gate_grads, 1)
     return [x.astype(cx.dtype) for x in (by_gates, by_cx, by_gates.sum(0))]
 
 
 def _numpy_gru_grad(hy: Any, workspace: Any) -> Any:
-    *sides, by_hx = _gru_slopes(_numpy_parts(workspace, None, 5), hy.astype(np.float64))
+    *sides, by_hx = _gru_gate_grads(_numpy_parts(workspace, None, 5), hy.astype(np.float64))
     by_gates = [np.concatenate(side, 1) for side in sides]
     return [x.astype(hy.dtype) for x in (*by_gates, by_hx, *(g.sum(0) for g in by_gates))]
 

@@ -194,8 +194,8 @@ def _extreme_grad(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
 
 def _prod_grad(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
     def dx() -> Value:
-        slope = conjugate(ops, ops.product_of_others(op.input_tensor, axis=op.axis))
-        product: Value = broadcast_reduced(ops, op, dy) * slope
+        derivative = conjugate(ops, ops.product_of_others(op.input_tensor, axis=op.axis))
+        product: Value = broadcast_reduced(ops, op, dy) * derivative
         return product
 
     return {"input_tensor": dx}

@@ -87,21 +87,22 @@ def centre(x: Stage, mean: Stage | None, i: Sequence[Expr]) -> Expr:
     return x[tuple(i)] if mean is None else x[tuple(i)] - mean[tuple(i[: mean.rank])]
 
 
-def row_gradient(x: Stage, mean: Stage | None, inv: Stage, slope: Element) -> Element:
-    """The gradient by `x` of normal = (x - mean) * inv, both depending on x; `slope` is the gradient by the result.
+def row_gradient(x: Stage, mean: Stage | None, inv: Stage, cotangent: Element) -> Element:
+    """The gradient by `x` of normal = (x - mean) * inv, both depending on x; `cotangent` is the gradient by `normal`.
 
-    inv * (slope - mean(slope) - normal * mean(slope * normal)), without the second term for norms without mean.
+    inv * (cotangent - mean(cotangent) - normal * mean(cotangent * normal)), for norms without mean without the second
+    term.
     """
     begin, dtype = inv.rank, inv.dtype
 
     def normal(*i: Expr) -> Expr:
         return centre(x, mean, i) * inv[i[:begin]]
 
-    along = row_mean(x.shape, begin, dtype, lambda *i: slope(*i) * normal(*i))
-    level = None if mean is None else row_mean(x.shape, begin, dtype, slope)
+    along = row_mean(x.shape, begin, dtype, lambda *i: cotangent(*i) * normal(*i))
+    level = None if mean is None else row_mean(x.shape, begin, dtype, cotangent)
 
     def element(*i: Expr) -> Expr:
-        rest = slope(*i) - normal(*i) * along[i[:begin]]
+        rest = cotangent(*i) - normal(*i) * along[i[:begin]]
         return (rest if level is None else rest - level[i[:begin]]) * inv[i[:begin]]
 
     return element
@@ -151,9 +152,9 @@ def standardized(
     return deviation * broadcast_rows(ops, inv, x), mean, inv
 
 
-def projected(ops: Builder, x: Value, slope: Value, mean: Value | None, inv: Value) -> Value:
+def projected(ops: Builder, x: Value, cotangent: Value, mean: Value | None, inv: Value) -> Value:
     """The gradient `row_gradient` by operators that may be split along the rows."""
-    return second_gradient(ops, x, slope, slope, mean, inv)["slope"]()
+    return second_gradient(ops, x, cotangent, cotangent, mean, inv)["cotangent"]()
 
 
 def moment_gradient(
@@ -178,9 +179,9 @@ def sum_of_terms(ops: Builder, like: Value, terms: Sequence[Value]) -> Value | N
 
 
 def second_gradient(
-    ops: Builder, x: Value, slope: Value, ddx: Value, mean: Value | None, inv: Value
+    ops: Builder, x: Value, cotangent: Value, ddx: Value, mean: Value | None, inv: Value
 ) -> dict[str, Callable[[], Value]]:
-    """The gradients of `row_gradient` by its operands (slope, x, mean, inv), all in the accumulator's type."""
+    """The gradients of `row_gradient` by its operands (cotangent, x, mean, inv), all in the accumulator's type."""
     begin = inv.rank
     scale = broadcast_rows(ops, inv, x)
     deviation = x if mean is None else x - broadcast_rows(ops, mean, x)
@@ -194,13 +195,13 @@ def second_gradient(
         return rest if mean is None else rest - level(value)
 
     def by_normal() -> Value:
-        return -(seed * level(slope * normal) + slope * level(seed * normal))
+        return -(seed * level(cotangent * normal) + cotangent * level(seed * normal))
 
     return {
-        "slope": lambda: projected(seed),
+        "cotangent": lambda: projected(seed),
         "x": lambda: by_normal() * scale,
         "mean": lambda: -row_sum(ops, by_normal() * scale, begin),
-        "inv": lambda: row_sum(ops, by_normal() * deviation + ddx * projected(slope), begin),
+        "inv": lambda: row_sum(ops, by_normal() * deviation + ddx * projected(cotangent), begin),
     }
 
 
@@ -215,7 +216,7 @@ def param_gradient(
         return {} if shift is None else {"dy": lambda: shift}
     everywhere = broadcast_rows(ops, inv, x)
     deviation = x if mean is None else x - broadcast_rows(ops, mean, x)
-    slope = dy * scale
+    cotangent = dy * scale
 
     def by_dy() -> Value:
         product: Value = deviation * everywhere * scale
@@ -223,9 +224,9 @@ def param_gradient(
 
     return {
         "dy": by_dy,
-        "x": lambda: slope * everywhere,
-        "mean": lambda: -row_sum(ops, slope * everywhere, inv.rank),
-        "inv": lambda: row_sum(ops, slope * deviation, inv.rank),
+        "x": lambda: cotangent * everywhere,
+        "mean": lambda: -row_sum(ops, cotangent * everywhere, inv.rank),
+        "inv": lambda: row_sum(ops, cotangent * deviation, inv.rank),
     }
 
 
@@ -254,12 +255,12 @@ def numpy_moments(x: np.ndarray, axes: tuple[int, ...], epsilon: float) -> tuple
     return mean, 1 / np.sqrt(variance + epsilon)
 
 
-def numpy_gradient(slope: Any, normal: Any, inv: Any, axes: tuple[int, ...], centred: bool = True) -> Any:
-    """The gradient through a normalization, in f64: d normal / dx applied to `slope`."""
+def numpy_gradient(cotangent: Any, normal: Any, inv: Any, axes: tuple[int, ...], centred: bool = True) -> Any:
+    """The gradient through a normalization, in f64: d normal / dx applied to `cotangent`."""
     count = np.float64(np.prod([normal.shape[a] for a in axes]))
-    along = normal * (slope * normal).sum(axis=axes, keepdims=True) / count
-    level = slope.sum(axis=axes, keepdims=True) / count if centred else 0
-    return inv * (slope - level - along)
+    along = normal * (cotangent * normal).sum(axis=axes, keepdims=True) / count
+    level = cotangent.sum(axis=axes, keepdims=True) / count if centred else 0
+    return inv * (cotangent - level - along)
 
 
 def as_rows(values: np.ndarray, rank: int) -> np.ndarray:

@@ -154,7 +154,7 @@ class CumProdGrad:
 
 @operator("product_of_others(x, axis: list_int32) -> y")
 class ProductOfOthers:
-    """Element k is the product of the elements along `axis` (all axes if empty) without k: `reduce_prod`'s slope.
+    """Element k is the product of the elements along `axis` (all if empty) without k, the derivative of a product.
 
     Zeros and infinities are counted, so that only finite elements other than zero are divided by. Products of 16-bit
     floats are computed in f64. The gradient is the gradient of a product of prefixes and suffixes.

@@ -235,12 +235,12 @@ def _scalar_gradient(name: str) -> Rule:
     """The gradient of `input`: the number is added, replaces the element, or multiplies it."""
 
     def grad(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
-        slopes: dict[str, Callable[[], Value]] = {
+        grads: dict[str, Callable[[], Value]] = {
             "add": lambda: dy,
             "update": lambda: _fill(ops, op, dy, 0.0),
             "mul": lambda: ops.dim_scatter_mul_scalar(dy, op.index, src_scalar=op.src_scalar, dim=op.dim),
         }
-        return {"input": slopes[name]}
+        return {"input": grads[name]}
 
     return grad
 

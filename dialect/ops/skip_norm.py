@@ -143,12 +143,12 @@ def _write_gradients(ops: Builder, op: Call) -> tuple[Value, ...]:
 
 def _numpy_gradients(dy: Any, x: Any, mean: Any, inv: Any, gamma: Any, add: Any) -> Any:
     lead = tuple(range(mean.ndim))
-    slope = dy.astype(np.float64)
+    cotangent = dy.astype(np.float64)
     scale = row_normalization.as_rows(inv, x.ndim)
     normal = (x - row_normalization.as_rows(mean, x.ndim)) * scale
-    weighted = slope if gamma is None else slope * gamma
+    weighted = cotangent if gamma is None else cotangent * gamma
     dx = row_normalization.numpy_gradient(weighted, normal, scale, tuple(range(mean.ndim, x.ndim)))
-    results = (dx if add is None else dx + add, (slope * normal).sum(lead), slope.sum(lead))
+    results = (dx if add is None else dx + add, (cotangent * normal).sum(lead), cotangent.sum(lead))
     return tuple(r.astype(x.dtype) for r in results)
 
 

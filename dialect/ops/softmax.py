@@ -148,9 +148,9 @@ def _of_one_class(ops: Builder, op: Call) -> Value | None:
     for compare, bound in (("greater_equal", 0), ("less", classes)):
         inside = ops.call(f"scalar_logical_{compare}", hit.target, has_int_operand=True, int_operand=bound)[0]
         counts = ops.broadcast_logical_and(counts, inside)
-    slope = widen(ops, hit.out_grad)
-    zero = ops.zero_like(slope)
-    total = ops.expand_dims(ops.where(counts, zero + -slope, zero), axis=-1)
+    cotangent = widen(ops, hit.out_grad)
+    zero = ops.zero_like(cotangent)
+    total = ops.expand_dims(ops.where(counts, zero + -cotangent, zero), axis=-1)
     return narrow(ops, widen(ops, op.dy) - ops.exp(widen(ops, op.prob)) * total, op.dy.dtype)
 
 

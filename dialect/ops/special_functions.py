@@ -58,8 +58,8 @@ def _erfinv(x: Expr) -> Expr:
 
 
 def _erfinv_gradient(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
-    slope = math.sqrt(math.pi) / 2
-    return {"x": lambda: ops.broadcast_mul_no_nan(dy, ops.exp(ops.square(op.y)) * slope)}
+    scale = math.sqrt(math.pi) / 2
+    return {"x": lambda: ops.broadcast_mul_no_nan(dy, ops.exp(ops.square(op.y)) * scale)}
 
 
 unary(
@@ -137,7 +137,7 @@ def _linear_in_dy(op: Call) -> Factors:
     return broadcast_factors([d.shape for d in op.operands], op.results[0].rank).linear_in(op, "dy")
 
 
-def _slope_by(name: str) -> Any:
+def _derivative_by(name: str) -> Any:
     """The gradient slot of an operator whose derivative the operator `name`(x, dy) multiplies."""
     return lambda ops, op, dy: {"x": lambda: ops.call(name, op.x, dy)[0]}
 
@@ -145,20 +145,20 @@ def _slope_by(name: str) -> Any:
 unary(
     "lgamma(x) -> y", "The logarithm of the absolute value of gamma.", _lgamma,
     lambda x: np.where(np.isinf(x), np.inf, scipy.special.gammaln(x)),
-    grad=_slope_by("lgamma_grad"),
+    grad=_derivative_by("lgamma_grad"),
 )  # fmt: skip
 unary(
     "digamma(x) -> y", "The derivative of the logarithm of gamma.", _digamma, lambda x: scipy.special.psi(x),
-    grad=_slope_by("digamma_grad"),
+    grad=_derivative_by("digamma_grad"),
 )  # fmt: skip
 unary("trigamma(x) -> y", "The derivative of digamma.", _trigamma, _numpy_trigamma)
-for _name, _slope, _reference in (
+for _name, _derivative, _reference in (
     ("lgamma_grad", _digamma, lambda x: scipy.special.psi(x)), ("digamma_grad", _trigamma, _numpy_trigamma)
 ):  # fmt: skip
     elementwise(
         f"{_name}(x, dy) -> dx", f"dy times the derivative of `{_name.removesuffix('_grad')}` at x.",
-        scalar=lambda x, dy, slope=_slope: dy * slope(x),
-        reference=in_double(lambda x, dy, slope=_reference: dy * slope(x)), sbp=_linear_in_dy,
+        scalar=lambda x, dy, derivative=_derivative: dy * derivative(x),
+        reference=in_double(lambda x, dy, derivative=_reference: dy * derivative(x)), sbp=_linear_in_dy,
     )  # fmt: skip
 
 

@@ -190,12 +190,12 @@ def _max_grad_compute(op: Call) -> Stage:
 
 
 def _max_grad_reference(x: Any, y: Any, dy: Any, *, data_format: Any, **attrs: Any) -> Any:
-    images, largest, slopes = (channels_first(a.astype(np.float64), data_format) for a in (x, y, dy))
+    images, largest, cotangents = (channels_first(a.astype(np.float64), data_format) for a in (x, y, dy))
     dx: Any = np.zeros(images.shape)
     spread = (..., *[None] * (x.ndim - 2))
     for at, box in _numpy_windows(images.shape[2:], attrs):
         hits = images[box] == largest[(..., *at)][spread]
-        dx[box] += np.where(hits, slopes[(..., *at)][spread], 0)
+        dx[box] += np.where(hits, cotangents[(..., *at)][spread], 0)
     return channels_back(dx, data_format).astype(x.dtype)
 
 

@@ -134,7 +134,7 @@ def _part(
         at, (o, *elements) = position[: len(shape)], position[len(shape) :]
         n, (*group, channel), image = layout.split(at)
         windows = [w + b for w, b in zip(phase.windows(image, elements), before, strict=True)]
-        slope = dy[layout.arrange(n, (*group, o), windows)]
-        return slope * filters[layout.arrange((*group, o), (channel,), elements)]
+        cotangent = dy[layout.arrange(n, (*group, o), windows)]
+        return cotangent * filters[layout.arrange((*group, o), (channel,), elements)]
 
     return c.sum_(shape, (count, *phase.kernel), term)

@@ -1,6 +1,6 @@
 """Element-wise operators of one operand, under OneFlow's names; a row each.
 
-Sources of formulas: OneFlow's kernels, which follow PyTorch's; at NaN slopes follow PyTorch's formulas for one
+Sources of formulas: OneFlow's kernels, which follow PyTorch's; at NaN derivatives follow PyTorch's formulas for one
 element, which its vectorized kernels do not all share. In bodies the branch that `where` does not take stays finite,
 so that no NaN enters a gradient. References compute in f64 and round once.
 """

@@ -51,8 +51,8 @@ class Var:
             spread = () if op.keepdim else axes
             ones = ops.reduce_sum(ops.ones_like(x), axis=axes, keepdims=True)
             mean = ops.reduce_sum(x, axis=axes, keepdims=True) / ones
-            slope = ops.broadcast_like(widen(ops, dy), x, broadcast_axes=spread) * 2.0
-            return narrow(ops, slope * (x - mean) / (ones - float(op.unbiased)), op.input.dtype)
+            grad = ops.broadcast_like(widen(ops, dy), x, broadcast_axes=spread) * 2.0
+            return narrow(ops, grad * (x - mean) / (ones - float(op.unbiased)), op.input.dtype)
 
         return {"input": dx}
 

@@ -188,6 +188,6 @@ def combined_margin_loss(x: Any, label: Any, m1: float = 1.0, m2: float = 0.0, m
     if x.shape[1] is None:
         raise fail(f"expected a static number of classes, got {x.desc}")
     chosen = e.eq(sh.unsqueeze(label, 1), arange(x.shape[1]))
-    angle = e.acos(e.where(chosen, x, 0.0))  # no infinite slope at the cosines of other classes
+    angle = e.acos(e.where(chosen, x, 0.0))  # no infinite derivative at the cosines of other classes
     margin: Tensor = e.where(chosen, e.sub(e.cos(e.add(e.mul(angle, m1), m2)), m3), x)
     return margin

@@ -222,7 +222,7 @@ def _variance(x: Tensor, name: str, dim: Dims, dropped: int, keepdim: bool) -> T
 
 
 def _root(x: Tensor) -> Tensor:
-    """The square root; no gradient flows where the root is 0, although the slope is infinite there."""
+    """The square root; no gradient flows where the root is 0, although the derivative is infinite there."""
     return e.masked_fill(e.sqrt(x), e.eq(x, 0.0), 0.0)
 
 
