@@ -46,9 +46,9 @@ def _div(x: Pair, y: Pair) -> Pair:
     large, small = s.where(is_wide, y.re, y.im), s.where(is_wide, y.im, y.re)
     ratio = s.where(large.eq(0), large, small / large)
     scale = large + small * ratio
-    along, across = (s.where(is_wide, a, b) for a, b in ((x.re, x.im), (x.im, x.re)))
-    im = s.where(is_wide, across - along * ratio, along * ratio - across)
-    return Pair((along + across * ratio) / scale, im / scale)
+    major, minor = (s.where(is_wide, a, b) for a, b in ((x.re, x.im), (x.im, x.re)))
+    im = s.where(is_wide, minor - major * ratio, major * ratio - minor)
+    return Pair((major + minor * ratio) / scale, im / scale)
 
 
 def magnitude(z: Pair) -> Expr:
@@ -94,8 +94,8 @@ def _log1p(z: Pair) -> Pair:
     is_near = s.maximum(abs(z.re), abs(z.im)) < 0.5
     re, im = s.where(is_near, z.re, 0.0), s.where(is_near, z.im, 0.0)
     shifted = Pair(z.re + 1.0, z.im)
-    near = s.log1p(re * (re + 2.0) + im * im) * 0.5
-    return Pair(s.where(is_near, near, s.log(magnitude(shifted))), angle(shifted))
+    near_zero = s.log1p(re * (re + 2.0) + im * im) * 0.5
+    return Pair(s.where(is_near, near_zero, s.log(magnitude(shifted))), angle(shifted))
 
 
 def _sqrt(z: Pair) -> Pair:

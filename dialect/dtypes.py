@@ -188,9 +188,9 @@ def _truncate(array: np.ndarray, dtype: DType) -> np.ndarray:
 
 def _round_to_odd(array: np.ndarray) -> np.ndarray:
     """An array of f64 rounded to f32 by round-to-odd, so that a second rounding is correct."""
-    near = np.asarray(array.astype(np.float32))
-    back = near.astype(np.float64)
-    below = near.view(np.int32) - (np.abs(back) > np.abs(array))
+    nearest = np.asarray(array.astype(np.float32))
+    back = nearest.astype(np.float64)
+    below = nearest.view(np.int32) - (np.abs(back) > np.abs(array))
     odd: np.ndarray = (below | (back != array)).astype(np.int32).view(np.float32)
     return odd
 

@@ -211,8 +211,8 @@ class Evaluator:
         if 0 not in shape:
             for step in itertools.product(*map(range, extents)):
                 at = {id(r): np.asarray(k) for r, k in zip(reduction.steps, step, strict=True)}
-                now = {id(a): v for a, v in zip(reduction.accumulators, state, strict=True)}
-                state = [self.scalars.run(b, {**env, **at, **now}) for b in reduction.bodies]
+                accumulated = {id(a): v for a, v in zip(reduction.accumulators, state, strict=True)}
+                state = [self.scalars.run(b, {**env, **at, **accumulated}) for b in reduction.bodies]
                 state = [np.broadcast_to(v, shape) for v in state]
         self.folds[id(reduction)] = state
         return state

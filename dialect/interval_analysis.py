@@ -156,8 +156,8 @@ _OPPOSITE = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "eq": "ne", "ne": "
 
 
 def _where(node: Expr, intervals: Mapping[Expr, Interval]) -> Interval:
-    condition, taken, other = node.args
-    a, b = _refined_by(condition, taken, intervals, True), _refined_by(condition, other, intervals, False)
+    condition, chosen, other = node.args
+    a, b = _refined_by(condition, chosen, intervals, True), _refined_by(condition, other, intervals, False)
     return Interval(
         min(a.low, b.low), max(a.high, b.high), a.finite and b.finite, a.without_zero and b.without_zero
     )  # fmt: skip

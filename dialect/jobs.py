@@ -301,9 +301,9 @@ class _Job:
             last.erase()
         kind = ir.FunctionType.get([a.type for a in self.block.arguments], [r.type for r in results])
         self.function.attributes["function_type"] = ir.TypeAttr.get(kind)
-        for name, told in (("arg_attrs", self.arguments), ("res_attrs", self.results)):
-            if any(told):
-                self.function.attributes[name] = ir.ArrayAttr.get([ir.DictAttr.get(d) for d in told])
+        for name, attributes in (("arg_attrs", self.arguments), ("res_attrs", self.results)):
+            if any(attributes):
+                self.function.attributes[name] = ir.ArrayAttr.get([ir.DictAttr.get(d) for d in attributes])
 
 
 def _is_argument(value: ir.Value) -> bool:

@@ -43,8 +43,8 @@ def build_stages(op: Call, results: Sequence[TensorDesc]) -> list[Stage]:
     computed = record.compute(op)
     stages = [computed] if isinstance(computed, Stage) else list(computed)
     if [(s.dtype, s.rank) for s in stages] != [(r.dtype, r.rank) for r in results]:
-        told = ", ".join(f"{s.dtype.mlir} of rank {s.rank}" for s in stages)
-        raise op.error(f"expected {', '.join(map(str, results))} from its slot compute, got {told}")
+        described = ", ".join(f"{s.dtype.mlir} of rank {s.rank}" for s in stages)
+        raise op.error(f"expected {', '.join(map(str, results))} from its slot compute, got {described}")
     return stages
 
 

@@ -119,8 +119,8 @@ def coordinate(rank: int, mesh: Mesh) -> tuple[int, ...]:
     """The coordinates of a rank in the mesh."""
     at = []
     for size in reversed(mesh):
-        rank, here = divmod(rank, size)
-        at.append(here)
+        rank, index = divmod(rank, size)
+        at.append(index)
     return tuple(reversed(at))
 
 

@@ -427,8 +427,8 @@ def _is_redefined(old: Operator, new: Operator) -> bool:
 
 def suggestion(name: str, names: Any, prefix: str = "") -> str:
     """`; did you mean ..?` for the nearest of `names`, or nothing."""
-    near = difflib.get_close_matches(name, list(names), 1)
-    return f"; did you mean {prefix}{near[0]}?" if near else ""
+    matches = difflib.get_close_matches(name, list(names), 1)
+    return f"; did you mean {prefix}{matches[0]}?" if matches else ""
 
 
 #: Every operator known to the process.
@@ -495,8 +495,8 @@ def attribute_values(record: Operator, attributes: Mapping[str, Any]) -> dict[st
     attrs: Mapping[str, AttrDef] = record.signature.attr_by_name
     for name in attributes:
         if name not in attrs:
-            near = suggestion(name, attrs) or f"; it has {', '.join(attrs) or 'none'}"
-            raise OperatorError(f"oneflow.{record.name}: unknown attribute {name!r}{near}")
+            advice = suggestion(name, attrs) or f"; it has {', '.join(attrs) or 'none'}"
+            raise OperatorError(f"oneflow.{record.name}: unknown attribute {name!r}{advice}")
     values: dict[str, AttrValue] = {}
     for attr in record.signature.attrs:
         if attr.name in attributes:

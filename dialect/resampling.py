@@ -88,8 +88,8 @@ def _area(old: int, new: int) -> Array:
     pixels = np.arange(old)
     begin = np.maximum(edges[:-1, None], pixels)
     end = np.minimum(edges[1:, None], pixels + 1)
-    shares = np.maximum(end - begin, 0)
-    return shares / shares.sum(1, keepdims=True)
+    overlaps = np.maximum(end - begin, 0)
+    return overlaps / overlaps.sum(1, keepdims=True)
 
 
 def _enlarged_area(old: int, new: int) -> Array:

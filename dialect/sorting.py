@@ -106,20 +106,20 @@ class _Rows:
             return s.const(0, dtypes.index) if is_complete else position // width * width
 
         def goes_before(*at: Expr) -> Expr:
-            *here, step = at
-            mine, other = here[axis], begin(here[axis]) + step
-            earlier = self.before(x, here, other, mine)
-            tied = ~self.before(x, here, mine, other) & (other < mine)
+            *position, step = at
+            own, other = position[axis], begin(position[axis]) + step
+            earlier = self.before(x, position, other, own)
+            tied = ~self.before(x, position, own, other) & (other < own)
             return s.cast((earlier | tied) & (other < self.size), dtypes.int64)
 
         ranks = c.sum_(x.shape, [width], goes_before)
 
         def position_of(*at: Expr) -> Expr:
-            *here, step = at
-            other = begin(here[axis]) + step
-            rank = _index(ranks[along(here, axis, self._inside(other))])
-            there = (other < self.size) & rank.eq(here[axis] - begin(here[axis]))
-            return s.where(there, s.cast(other, dtypes.int64), s.const(0, dtypes.int64))
+            *position, step = at
+            other = begin(position[axis]) + step
+            rank = _index(ranks[along(position, axis, self._inside(other))])
+            is_inside = (other < self.size) & rank.eq(position[axis] - begin(position[axis]))
+            return s.where(is_inside, s.cast(other, dtypes.int64), s.const(0, dtypes.int64))
 
         return c.sum_(x.shape, [width], position_of)
 

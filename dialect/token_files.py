@@ -63,8 +63,8 @@ class Documents:
                 f"{name}: expected documents inside of the {len(data)} bytes of the other file, got lengths from"
                 f" {lengths.min()} and ends up to {ends.max()}"
             )
-        whole = len(data) // dtype.itemsize * dtype.itemsize
-        return lengths, places // dtype.itemsize, data[:whole].view(dtype)
+        usable = len(data) // dtype.itemsize * dtype.itemsize
+        return lengths, places // dtype.itemsize, data[:usable].view(dtype)
 
 
 class Samples:

@@ -184,8 +184,10 @@ def _check_ranks(op: Call, results: tuple[TensorDesc, ...]) -> None:
     ins, outs = (list(map(len, side)) for side in op.record.sbp.sides())
     ranks = [d.rank for d in results if d.shape is not None]
     if ins == [d.rank for d in op.operands] and len(outs) == len(ranks) and outs != ranks:
-        told = ", ".join(map(str, results))
-        raise op.error(f"its slot sbp: expected a factor for each dimension of {told}, got {op.record.sbp.text!r}")
+        described = ", ".join(map(str, results))
+        raise op.error(
+            f"its slot sbp: expected a factor for each dimension of {described}, got {op.record.sbp.text!r}"
+        )
 
 
 def _check_count(rule: UserRule, op: Call, count: int, result: Any) -> None:
@@ -229,8 +231,8 @@ def _grad(rule: UserRule, args: tuple[Any, ...], result: Any) -> dict[str, Any]:
     inputs = args[1].inputs
     for name in result:
         if name not in inputs:
-            near = suggestion(str(name), inputs)
-            raise rule.error(f"expected gradients by operands ({', '.join(inputs)}), got one by {name!r}{near}")
+            advice = suggestion(str(name), inputs)
+            raise rule.error(f"expected gradients by operands ({', '.join(inputs)}), got one by {name!r}{advice}")
     return {name: _gradients(rule, name, inputs[name], grad) for name, grad in result.items()}
 
 

@@ -79,8 +79,8 @@ class Functions:
         """The remedy for an unknown name."""
         if name in self._unbound:
             return f": the declaration at {self._unbound[name].where} is for C++ only; write bind_python: True there"
-        near = suggestion(name, self._entries)
-        return near or "; load the file that declares it with flow.config.load_functional_api(path)"
+        advice = suggestion(name, self._entries)
+        return advice or "; load the file that declares it with flow.config.load_functional_api(path)"
 
     def __dir__(self) -> list[str]:
         return sorted(self._entries)

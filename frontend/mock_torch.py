@@ -267,12 +267,12 @@ def _disable() -> None:
 def _end() -> None:
     """Ends the latest entry: the modules that the entry has removed are restored."""
     entry = _stack.pop()
-    around = _enabling()
+    enclosing = _enabling()
     if entry.settings is not None:
         sys.meta_path.remove(entry.settings.finder)
         _taken(entry.settings)
-    elif around is not None and around.settings is not None:
-        around.aside = _taken(around.settings)
+    elif enclosing is not None and enclosing.settings is not None:
+        enclosing.aside = _taken(enclosing.settings)
     sys.modules.update(entry.aside)
     if is_enabled():
         sys.meta_path.insert(0, _stack[-1].settings.finder)  # type: ignore[union-attr]

@@ -219,9 +219,9 @@ class _PlacedBuffers:
 
     def add(self, placed: LiveRange) -> None:
         """Adds a buffer."""
-        start, *further = range(placed[2] // BUCKET, placed[3] // BUCKET + 1)
+        start, *others = range(placed[2] // BUCKET, placed[3] // BUCKET + 1)
         self._started[start].append(placed)
-        for bucket in further:
+        for bucket in others:
             self._continued[bucket].append(placed)
 
     def during(self, first: int, last: int) -> list[LiveRange]:

@@ -84,9 +84,9 @@ class Autodiff(Pass):
             return next(iter(functions.values()))
         if self.func not in functions:
             known = ", ".join(f"@{name}" for name in functions) or "none"
-            near = suggestion(self.func, functions, "@") or f"; the module has {known}"
+            advice = suggestion(self.func, functions, "@") or f"; the module has {known}"
             got = repr(self.func) if self.func else "nothing"
-            raise PassError(f"{self.name}: expected the option func=NAME to name a function, got {got}{near}")
+            raise PassError(f"{self.name}: expected the option func=NAME to name a function, got {got}{advice}")
         return functions[self.func]
 
 

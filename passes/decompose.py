@@ -108,8 +108,8 @@ def replace(op: ir.Operation, rule: Rule, registry: Registry, builder: type[Reco
             raise PassError(f"{op.name}: operand of unknown rank; run oneflow-infer-types first", op.location)
         result = rule(ops, call)
     except OperatorError as error:
-        told = str(error).removeprefix(f"{op.name}: ")
-        raise PassError(f"{op.name}: decomposition: {told}", op.location) from None
+        message = str(error).removeprefix(f"{op.name}: ")
+        raise PassError(f"{op.name}: decomposition: {message}", op.location) from None
     values = flatten(result if isinstance(result, (tuple, list)) else [result])
     for old, new in zip(op.results, values, strict=True):
         handle = new.handle

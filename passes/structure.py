@@ -229,8 +229,8 @@ def _scope(op: ir.Operation) -> list[str]:
     module = module_of(op)
     if module is None or module.parent is None:
         return []
-    around = module.parent.operation
-    position = [o.operation for o in around.regions[0].blocks[0].operations].index(module)
+    enclosing = module.parent.operation
+    position = [o.operation for o in enclosing.regions[0].blocks[0].operations].index(module)
     named = "sym_name" in module.attributes
     return [*_scope(module), str(module.attributes["sym_name"].value) if named else str(position)]
 

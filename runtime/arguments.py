@@ -46,8 +46,8 @@ def bind(parameters: Sequence[Parameter], arrays: Sequence[Any], named: Mapping[
     names = [p.name for p in parameters]
     for name in named:
         if name not in names:
-            near = suggestion(name, names)
-            raise ArgumentError(f"unknown argument {name!r}{near or f'; expected {_listed(parameters)}'}")
+            advice = suggestion(name, names)
+            raise ArgumentError(f"unknown argument {name!r}{advice or f'; expected {_listed(parameters)}'}")
     if len(arrays) > len(parameters):
         raise ArgumentError(f"expected {len(parameters)} arguments ({_listed(parameters)}), got {len(arrays)}")
     bound = dict(zip(names, arrays, strict=False))

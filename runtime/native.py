@@ -25,10 +25,10 @@ class NativeLibraryError(ImportError):
 
 def candidates() -> list[Path]:
     """The paths at which the library is searched, in order."""
-    here = Path(__file__).resolve().parent
+    folder = Path(__file__).resolve().parent
     installed = Path(sysconfig.get_path("platlib")) / "oneflow" / "runtime" / NAME
     path = os.environ.get("ONEFLOW_NATIVE")
-    return [Path(path)] if path else [here / NAME, here / "native" / "build" / NAME, installed]
+    return [Path(path)] if path else [folder / NAME, folder / "native" / "build" / NAME, installed]
 
 
 @functools.cache

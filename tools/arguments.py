@@ -193,8 +193,8 @@ def _pass_name(name: str) -> str:
     name = current_name("pass", name)
     known = {*PASSES, *PIPELINES, *UPSTREAM}
     if name not in known:
-        near = suggestion(name.lstrip("-"), [*known, *FLAGS], "--")
-        raise UsageError(f"unknown option or pass --{name}{near}; see --help")
+        advice = suggestion(name.lstrip("-"), [*known, *FLAGS], "--")
+        raise UsageError(f"unknown option or pass --{name}{advice}; see --help")
     return name
 
 

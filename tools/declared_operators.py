@@ -75,21 +75,21 @@ def _is_implemented(op: OdsOp, signature: Signature) -> bool:
 
 
 def _record(op: OdsOp) -> Operator:
-    told = f"it is only declared, at {op.where}"
+    reason = f"it is only declared, at {op.where}"
 
     def refuse(*call: Any, **attrs: Any) -> NoReturn:
         raise next(x for x in call if isinstance(x, Call)).error(
-            f"{told}; load a library that implements the operator with --load-ops"
+            f"{reason}; load a library that implements the operator with --load-ops"
         )
 
     return Operator(
         signature=_signature(op),
         doc=f"A user's operator, declared at {op.where}.",
         types=refuse,
-        sbp=no_sbp(told),
-        grad=no_grad(told),
+        sbp=no_sbp(reason),
+        grad=no_grad(reason),
         kernel=refuse,
-        reference=no_reference(told),
+        reference=no_reference(reason),
         traits=frozenset([DECLARED, *(["cpu_only"] if "CpuOnly" in op.traits else [])]),
         family="declared",
         where=op.where,

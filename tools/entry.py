@@ -59,8 +59,8 @@ def find_entry(module: ir.Module, wanted: str | None, text: str = "") -> Entry:
         raise EntryError(f"expected --entry-point, one of the public functions of the program; it has {known}")
     name = next(iter(functions)) if wanted is None else wanted
     if name not in functions:
-        near = suggestion(name, functions) or f"; the program has {known}"
-        raise EntryError(f"no public function is called {name!r}{near}")
+        advice = suggestion(name, functions) or f"; the program has {known}"
+        raise EntryError(f"no public function is called {name!r}{advice}")
     return _describe(name, functions[name], text)
 
 

@@ -198,8 +198,8 @@ def _attr(term: Term, name: str, where: str) -> OdsAttr:
     if term.name == "DefaultValuedAttr" and len(term.args) == 2 and isinstance(term.args[0], Term):
         inner, default = term.args[0], str(term.args[1])
     if inner.name not in ATTR_TYPES:
-        near = suggestion(inner.name, ATTR_TYPES)
-        raise OdsError(f"{where}: ${name} has the unknown attribute type {inner.name}{near}")
+        advice = suggestion(inner.name, ATTR_TYPES)
+        raise OdsError(f"{where}: ${name} has the unknown attribute type {inner.name}{advice}")
     return OdsAttr(name, inner.name, default)
 
 

@@ -124,8 +124,8 @@ class _Reader:
         if name not in self.classes and name not in MLIR_CLASSES and self.base is not None:
             self.read_base(self.base)
         if name not in self.classes and name not in MLIR_CLASSES:
-            near = suggestion(name, [*self.classes, *MLIR_CLASSES])
-            raise OdsError(f"{user.where}: {user.name} is of the unknown class {name}{near}")
+            advice = suggestion(name, [*self.classes, *MLIR_CLASSES])
+            raise OdsError(f"{user.where}: {user.name} is of the unknown class {name}{advice}")
 
     def define(self, template: Template) -> Record:
         record = Record(template.name, template.where)
@@ -178,9 +178,9 @@ def evaluate(value: Any, fields: Mapping[str, Any], env: Mapping[str, Any]) -> A
 def _operate(value: Bang, args: list[Any]) -> Any:
     operation = OPERATIONS.get(value.name)
     if operation is None:
-        near = suggestion(value.name, OPERATIONS)
+        advice = suggestion(value.name, OPERATIONS)
         raise OdsError(
-            f"{value.where}: unknown operation {value.name}{near}; expected one of {', '.join(OPERATIONS)}"
+            f"{value.where}: unknown operation {value.name}{advice}; expected one of {', '.join(OPERATIONS)}"
         )
     try:
         return operation(*args)

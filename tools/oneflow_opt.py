@@ -77,8 +77,8 @@ def _pipeline(arguments: Arguments, context: ir.Context) -> Pipeline:
     if "stage" in arguments.flags:
         stage = arguments.flags["stage"]
         if stage not in STAGES:
-            near = suggestion(stage, STAGES)
-            raise UsageError(f"--stage: expected one of {', '.join(STAGES)}, got {stage!r}{near}")
+            advice = suggestion(stage, STAGES)
+            raise UsageError(f"--stage: expected one of {', '.join(STAGES)}, got {stage!r}{advice}")
         return Pipeline.parse(pipeline_between(None, stage), context)
     pipeline = Pipeline.from_flags(arguments.passes, context)
     return _drawing(pipeline, arguments.flags["view-sbp"]) if "view-sbp" in arguments.flags else pipeline

@@ -434,8 +434,8 @@ def _repeated(ops: Builder, x: Value, share: int) -> Value:
     if share == 1:
         return x
     batch, length, heads, size = (d or 0 for d in x.shape)
-    spread = ops.cat([ops.expand_dims(x, axis=3)] * share, axis=3)
-    repeated: Value = ops.reshape(spread, shape=[batch, length, heads * share, size])
+    copies = ops.cat([ops.expand_dims(x, axis=3)] * share, axis=3)
+    repeated: Value = ops.reshape(copies, shape=[batch, length, heads * share, size])
     return repeated
 
 

@@ -166,8 +166,8 @@ class Normalization:
         if training:
             mean, variance = wide.sum(axes) / np.float64(_size(x, axes)), wide.var(axes) if x.size else np.nan * gamma
         inv = 1 / np.sqrt(np.asarray(variance, np.float64) + epsilon)
-        spread = (numpy_channels(np.asarray(p), x.ndim, axis % x.ndim) for p in (mean, inv, gamma, beta))
-        at_mean, at_inv, at_gamma, at_beta = spread
+        broadcast = (numpy_channels(np.asarray(p), x.ndim, axis % x.ndim) for p in (mean, inv, gamma, beta))
+        at_mean, at_inv, at_gamma, at_beta = broadcast
         y = (x - at_mean) * at_inv * at_gamma + at_beta
         y = (y if add is None else y + add).astype(x.dtype)
         if not training:

@@ -173,15 +173,15 @@ composite(
 
 def _write_sums(ops: Builder, op: Call) -> tuple[Value, ...]:
     of = _of(ops, op)
-    along = of.total(op.grad_out * (op.input - of.spread(op.mean)))
+    weighted = of.total(op.grad_out * (op.input - of.spread(op.mean)))
     total = of.total(op.grad_out)
-    return total, along, along * op.invstd, total
+    return total, weighted, weighted * op.invstd, total
 
 
 def _numpy_sums(dy: Any, x: Any, mean: Any, invstd: Any, *, axis: Any) -> Any:
     cotangent, axes = dy.astype(np.float64), _others(x, axis)
-    total, along = cotangent.sum(axes), (cotangent * (x - _at(x, axis, mean)[0])).sum(axes)
-    return [r.astype(x.dtype) for r in (total, along, along * invstd, total)]
+    total, weighted = cotangent.sum(axes), (cotangent * (x - _at(x, axis, mean)[0])).sum(axes)
+    return [r.astype(x.dtype) for r in (total, weighted, weighted * invstd, total)]
 
 
 def _sum_factors(op: Call) -> Factors:
@@ -200,18 +200,18 @@ composite(
 def _write_backward(ops: Builder, op: Call) -> Value:
     of = _of(ops, op)
     total = ops.cast(ops.reduce_sum(op.count, axis=[0]), dtype=op.input.dtype)
-    along = of.spread(op.sum_dy_xmu * op.invstd * op.invstd / total)
-    rest = op.grad_out - of.spread(op.sum_dy / total) - (op.input - of.spread(op.mean)) * along
+    projection = of.spread(op.sum_dy_xmu * op.invstd * op.invstd / total)
+    rest = op.grad_out - of.spread(op.sum_dy / total) - (op.input - of.spread(op.mean)) * projection
     value: Value = rest * of.spread(op.invstd * op.weight)
     return value
 
 
 def _numpy_backward(
-    dy: Any, x: Any, mean: Any, invstd: Any, weight: Any, total: Any, along: Any, count: Any, *, axis: Any
+    dy: Any, x: Any, mean: Any, invstd: Any, weight: Any, total: Any, weighted: Any, count: Any, *, axis: Any
 ) -> Any:
     at = functools.partial(_at, x, axis)
-    (mean,), (invstd,), (weight,), (total,), (along,) = map(at, (mean, invstd, weight, total, along))
-    rest = dy - total / count.sum() - (x - mean) * invstd**2 * along / count.sum()
+    (mean,), (invstd,), (weight,), (total,), (weighted,) = map(at, (mean, invstd, weight, total, weighted))
+    rest = dy - total / count.sum() - (x - mean) * invstd**2 * weighted / count.sum()
     return (rest * invstd * weight).astype(x.dtype)
 
 

@@ -221,8 +221,8 @@ def _cond_types(op: Call) -> list[TensorDesc]:
         expect_arguments(op, name, op.xs)
     pair = op.true_branch.outputs, op.false_branch.outputs
     if len(pair[0]) != len(pair[1]) or not all(a.compatible(b) for a, b in zip(*pair, strict=True)):
-        told = [", ".join(map(str, outputs)) for outputs in pair]
-        raise op.error(f"expected both branches to return the same types, got {told[0]} and {told[1]}")
+        types = [", ".join(map(str, outputs)) for outputs in pair]
+        raise op.error(f"expected both branches to return the same types, got {types[0]} and {types[1]}")
     return [a.meet(b) for a, b in zip(*pair, strict=True)]
 
 

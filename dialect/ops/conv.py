@@ -158,8 +158,8 @@ def _compute(op: Call) -> Stage:
         at, inner = position[: len(shape)], position[len(shape) :]
         n, (*group, o), window = layout.split(at)
         _, channel, offset = layout.split(inner, 0)
-        there = layout.arrange(n, (*group, *channel), windows.inside(window, offset))
-        return x[there] * weight[(*group, o, *inner)]
+        source = layout.arrange(n, (*group, *channel), windows.inside(window, offset))
+        return x[source] * weight[(*group, o, *inner)]
 
     images = _epilogue(op, c.sum_(shape, weight.shape[len(channels) :], term), layout, channels)
     return c.reshape(images, layout.arrange(lead, [filters], windows.counts(sizes))) if op.groups > 1 else images
@@ -352,8 +352,8 @@ class ConvFilterGrad:
         def term(*position: Expr) -> Expr:
             at, (n, *window) = position[: len(shape)], position[len(shape) :]
             (*group, o), channel, offset = layout.split(at, len(out))
-            there = layout.arrange([n], (*group, *channel), windows.inside(window, offset))
-            return dy[layout.arrange([n], (*group, o), window)] * x[there]
+            source = layout.arrange([n], (*group, *channel), windows.inside(window, offset))
+            return dy[layout.arrange([n], (*group, o), window)] * x[source]
 
         product = c.sum_(shape, (*lead, *counts), term, op.dy.dtype)
         weight_shape = layout.arrange([filters], [per_group], op.kernel_size)

@@ -101,9 +101,9 @@ class SoftmaxCrossEntropyGrad:
         def by_prob() -> Value:
             return ddx * broadcast_rows(ops, op.dy, op.prob)
 
-        along = op.prob.rank - 1
+        axis = op.prob.rank - 1
         return {
-            "dy": lambda: row_sum(ops, ddx * (op.prob - op.label), along),
+            "dy": lambda: row_sum(ops, ddx * (op.prob - op.label), axis),
             "label": lambda: -by_prob(),
             "prob": by_prob,
         }

@@ -32,8 +32,8 @@ def _reshape(ops: Builder, x: Value, *shape: int) -> Value:
 def _broadcast_to(ops: Builder, x: Value, shape: Sequence[int]) -> Value:
     """`x` broadcast to `shape`."""
     zeros = ops.constant(dtype=x.dtype, shape=list(shape), is_floating_value=x.dtype.is_float)
-    spread: Value = x + zeros
-    return spread
+    broadcast: Value = x + zeros
+    return broadcast
 
 
 # roi_align

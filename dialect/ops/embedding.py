@@ -128,7 +128,7 @@ class EmbeddingGrad:
         ones = c.element_wise(op.indices.shape, lambda *at: at_row(at, lambda _: s.const(1, wide)))
         counts = add_at(zeros(op.weight.shape[:1], wide), ones, lambda *at: [row(*at)])
 
-        def share(*at: Any) -> Any:
+        def contribution(*at: Any) -> Any:
             def scaled(place: Any) -> Any:
                 return op.dy[at] / counts[place] if op.scale_grad_by_freq else op.dy[at]
 
@@ -136,8 +136,8 @@ class EmbeddingGrad:
             row = at_row(at[:-1], scaled)
             return row if op.padding_idx < 0 else s.where(padding, s.const(0, wide), row)
 
-        shares = c.element_wise(op.dy.shape, share)
-        summed = add_at(zeros(op.weight.shape, wide), shares, lambda *at: [row(*at[:-1]), at[-1]])
+        contributions = c.element_wise(op.dy.shape, contribution)
+        summed = add_at(zeros(op.weight.shape, wide), contributions, lambda *at: [row(*at[:-1]), at[-1]])
         return c.convert(summed, op.dy.dtype)
 
     def reference(

@@ -273,10 +273,10 @@ def _write_cross_grad(ops: Builder, op: Call) -> tuple[Value, ...]:
     dy, x0 = widen(ops, op.dy), widen(ops, op.x0)
     factor = widen(ops, op.matmul_result)
     factor = factor if bias is None else factor + widen(ops, bias)
-    along = dy * x0
-    by_product = narrow(ops, ops.reduce_sum(along, axis=[1], keepdims=True) if bias is None else along, dtype)
+    weighted = dy * x0
+    by_product = narrow(ops, ops.reduce_sum(weighted, axis=[1], keepdims=True) if bias is None else weighted, dtype)
     dx = widen(ops, ops.matmul(by_product, op.weight)) + dy
-    total = ops.reduce_sum(dy if bias is None else along, axis=[0])
+    total = ops.reduce_sum(dy if bias is None else weighted, axis=[0])
     results = (dy * factor, ops.matmul(by_product, op.x, transpose_a=True), dx, total)
     return tuple(narrow(ops, r, dtype) for r in results)
 
@@ -284,12 +284,12 @@ def _write_cross_grad(ops: Builder, op: Call) -> tuple[Value, ...]:
 def _numpy_cross_grad(dy: Any, weight: Any, *others: Any) -> Any:
     bias, x0, x, product = others if len(others) == 4 else (None, *others)
     cotangent, factor = dy.astype(np.float64), product.astype(np.float64) + (0 if bias is None else bias)
-    along = cotangent * x0
-    by_product = (along if bias is not None else along.sum(1, keepdims=True)).astype(x.dtype)
+    weighted = cotangent * x0
+    by_product = (weighted if bias is not None else weighted.sum(1, keepdims=True)).astype(x.dtype)
     matrices = (a.astype(accumulator_type(x)) for a in (by_product, weight, x))
     by, w, values = matrices
     dx = (by @ w).astype(x.dtype) + cotangent
-    total = (cotangent if bias is None else along).sum(0)
+    total = (cotangent if bias is None else weighted).sum(0)
     return [r.astype(x.dtype) for r in (cotangent * factor, by.T @ values, dx, total)]
 
 

@@ -215,8 +215,8 @@ def _numpy_pairs(x: Any, *, dims: Any, form: Any, forward: Any, factor: Any, siz
 
 def _pairs_factors(op: Call) -> Factors:
     parts = 1 if op.form.startswith("c") else 0
-    whole = (*_axes(op, op.in_.rank - parts), *range(op.in_.rank - parts, op.in_.rank))
-    names = " ".join(letters(op.in_.shape, whole))
+    unsplit = (*_axes(op, op.in_.rank - parts), *range(op.in_.rank - parts, op.in_.rank))
+    names = " ".join(letters(op.in_.shape, unsplit))
     result = names.rpartition(" ")[0] if op.form == "c2r" else f"{names} _" if op.form.startswith("r") else names
     return Factors(f"{names} -> {result}", "joint")
 

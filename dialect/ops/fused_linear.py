@@ -325,10 +325,10 @@ def _group_layouts(op: Call) -> list[SbpSignature]:
 
     leading = range(min(x.rank for x in op.xs) - 1)
     rows = [alike(lambda r, i=i: S(i), B, B, lambda r, i=i: S(i)) for i in leading]
-    last, partial, whole = (lambda r: S(r - 1)), (lambda r: P), (lambda r: B)
+    last, partial, broadcast = (lambda r: S(r - 1)), (lambda r: P), (lambda r: B)
     return [
-        *rows, alike(whole, S(0), S(0), last), alike(last, S(1), P, partial), alike(partial, B, P, partial),
-        alike(whole, P, P, partial),
+        *rows, alike(broadcast, S(0), S(0), last), alike(last, S(1), P, partial), alike(partial, B, P, partial),
+        alike(broadcast, P, P, partial),
     ]  # fmt: skip
 
 

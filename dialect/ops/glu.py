@@ -171,12 +171,12 @@ def _numpy_gradient(dy: Any, wx: Any, vx: Any, *, activation: Any) -> Any:
 
 
 def _gradient_layouts(op: Call) -> Factors:
-    whole = op.matmul_vx is not None
-    names = " ".join(letters(op.dy.shape, () if whole else (op.dy.rank - 1,)))
+    is_split_in_two = op.matmul_vx is not None
+    names = " ".join(letters(op.dy.shape, () if is_split_in_two else (op.dy.rank - 1,)))
     count = len(op.results)
     factors = Factors(f"{', '.join([names] * len(op.operands))} -> {', '.join([names] * count)}")
     factors = factors.linear_in(op, "dy", results=range(count))
-    if not whole:
+    if not is_split_in_two:
         return factors
     factors = factors.linear_in(op, "matmul_wx", results=(1,))
     if op.activation != "none":

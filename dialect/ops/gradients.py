@@ -131,10 +131,10 @@ class DynamicLossScaleSchedule:
         ]
 
     def reference(count: Any, scale: Any, steps: Any, *, increment_period: Any, multiplier: Any) -> Any:
-        bad, after, now = count.item() != 0, steps.item() + 1, float(scale.item())
+        bad, after, current = count.item() != 0, steps.item() + 1, float(scale.item())
         full = after >= increment_period
-        grown = min(now * multiplier, MAX_SCALE) if full else now
-        new = max(now / multiplier, 1.0) if bad else grown
+        grown = min(current * multiplier, MAX_SCALE) if full else current
+        new = max(current / multiplier, 1.0) if bad else grown
         return np.full_like(scale, new), np.full_like(steps, 0 if bad or full else after)
 
 

@@ -141,8 +141,8 @@ def _numpy_dequantized(x: Any, scale: Any, zero: Any, bits: int, symmetric: bool
         low = np.where(low > 7, low - 16, low) if x.dtype == np.int8 else low
         numbers = np.stack([numbers >> 4, low], -1).reshape(*x.shape[:-1], 2 * x.shape[-1])
     offset = zero_point(x.dtype == np.uint8, bits, symmetric)
-    spread = (None if p is None else np.repeat(p.astype(np.float64), size, axis) for p in (scale, zero))
-    scales, added = spread
+    repeated = (None if p is None else np.repeat(p.astype(np.float64), size, axis) for p in (scale, zero))
+    scales, added = repeated
     values: np.ndarray = (numbers - offset) * scales
     return values if added is None else values + added
 

@@ -95,8 +95,10 @@ class RandomCrop:
     def window(self, number: int, height: int, width: int) -> tuple[int, int, int, int]:
         """The first row and column, the rows and the columns of the part of the image with this number."""
         rows, columns = self._size(number, height, width)
-        shares = self._numbers(number, self.attempts)
-        top, left = (int(share * (n + 1)) for share, n in zip(shares, (height - rows, width - columns), strict=False))
+        fractions = self._numbers(number, self.attempts)
+        top, left = (
+            int(fraction * (n + 1)) for fraction, n in zip(fractions, (height - rows, width - columns), strict=False)
+        )
         return top, left, rows, columns
 
     def _numbers(self, number: int, attempt: int) -> list[float]:
@@ -159,8 +161,8 @@ def crop_of(attrs: dict[str, Any], offset: Any) -> RandomCrop:
 
 def local_begin(op: Call, shard: Shard) -> dict[str, Any]:
     """The number of the first image of one device's shard."""
-    own, whole = (shape or (None,) for shape in (shard.inputs[0].shape, op.operands[0].shape))
-    return {"logical_begin": op.logical_begin + (shard.begins[0] if own[0] != whole[0] else 0)}
+    local, logical = (shape or (None,) for shape in (shard.inputs[0].shape, op.operands[0].shape))
+    return {"logical_begin": op.logical_begin + (shard.begins[0] if local[0] != logical[0] else 0)}
 
 
 def cutter(attrs: dict[str, Any], offset: Any) -> Callable[[tuple[int, np.ndarray]], np.ndarray]:

@@ -97,11 +97,11 @@ class L2NormalizeGrad:
     def decompose(ops: Builder, op: Call) -> Value:
         dy, y, sums = (widen(ops, v) for v in (op.dy, op.y, op.square_x_sum))
         counts = ops.scalar_logical_greater_equal(sums, has_float_operand=True, float_operand=op.epsilon)
-        along = _along(ops, op, dy * y)
-        grad = dy - y * ops.where(counts, along, ops.zero_like(along))
+        projection = _along(ops, op, dy * y)
+        grad = dy - y * ops.where(counts, projection, ops.zero_like(projection))
         return narrow(ops, grad / _norm(ops, op, sums), op.y.dtype)
 
     def reference(dy: Any, y: Any, sums: Any, *, axis: Any, epsilon: Any) -> Any:
         wide, normal = dy.astype(np.float64), y.astype(np.float64)
-        along = np.where(sums >= epsilon, (wide * normal).sum(axis=axis, keepdims=True), 0)
-        return ((wide - normal * along) / np.sqrt(np.maximum(sums.astype(np.float64), epsilon))).astype(y.dtype)
+        projection = np.where(sums >= epsilon, (wide * normal).sum(axis=axis, keepdims=True), 0)
+        return ((wide - normal * projection) / np.sqrt(np.maximum(sums.astype(np.float64), epsilon))).astype(y.dtype)

@@ -122,9 +122,9 @@ class ScalarLerpGrad:
         return repeated_factors(names, 3, 2).linear_in(op, "out_diff", results=(0, 1))
 
     def grad(ops: Builder, op: Call, dstart: Value | None, dend: Value | None) -> dict[str, Any]:
-        shares = zip((dstart, dend), _shares(op), strict=True)
+        pairs = zip((dstart, dend), _shares(op), strict=True)
         return {
-            "out_diff": lambda: sum_of_terms(ops, op.out_diff, [d * share for d, share in shares if d is not None])
+            "out_diff": lambda: sum_of_terms(ops, op.out_diff, [d * share for d, share in pairs if d is not None])
         }
 
     def compute(op: Call) -> list[Stage]:

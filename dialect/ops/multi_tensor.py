@@ -98,17 +98,17 @@ def _sbp(op: Call) -> Factors:
 
 def _register(name: str, one: Operator, names: Sequence[str]) -> None:
     """Registers the update `one` of many parameters, with its operands `names`."""
-    here = [_called(n) for n in names]
+    own_names = [_called(n) for n in names]
 
     def decompose(ops: Builder, op: Call) -> list[Value]:
         calls = _calls(one, op)
         return _by_name([ops.call(one.name, *call.inputs.values(), **call.attrs) for call in calls])
 
     def reference(*operands: Any, **attrs: Any) -> list[Any]:
-        op = Call(one, dict(zip(here, operands, strict=True)), attrs)
+        op = Call(one, dict(zip(own_names, operands, strict=True)), attrs)
         return _by_name([run_reference(call) for call in _calls(one, op)])
 
-    args = [f"{n}?" if n in NUMBERS else f"{n}+" for n in here]
+    args = [f"{n}?" if n in NUMBERS else f"{n}+" for n in own_names]
     args += [str(_attribute(a)) for a in one.signature.attrs]
     results = [a.name.removesuffix("_out") for a in one.signature.outputs]
     outputs = [f"{_called(n)}_out+" for n in results if n in names]

@@ -372,8 +372,8 @@ def _check_update(states: tuple[str, ...]) -> Rule:
 def _arguments(update: str, op: Call, given: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
     """The operands and attributes of the update of a whole parameter; `given` replaces values of the call."""
     signature = REGISTRY[update].signature
-    taken = {n: x for n, x in op.inputs.items() if n != "scale_by_tensor"} | given
-    return [taken.get(a.name) for a in signature.inputs], {
+    available = {n: x for n, x in op.inputs.items() if n != "scale_by_tensor"} | given
+    return [available.get(a.name) for a in signature.inputs], {
         n: value for n, value in op.attrs.items() if n in signature.attr_by_name
     }
 

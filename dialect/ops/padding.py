@@ -162,9 +162,9 @@ def _grad_compute(kind: type[Edge]) -> Any:
         def term(n: Expr, k: Expr, *at: Expr) -> Expr:
             meant, places = s.const(True, dtypes.bool_), []
             for edge, inside, number in zip(edges, at[: len(edges)], at[len(edges) :], strict=True):
-                place, there = edge.copy_position(inside, number)
+                place, is_copy = edge.copy_position(inside, number)
                 places.append(s.minimum(s.maximum(place, 0), c.as_expr(edge.padded_size) - 1))
-                meant = meant & there
+                meant = meant & is_copy
             return s.where(meant, op.dy[n, k, *places], 0)
 
         return c.sum_(shape, [e.max_copies for e in edges], term, op.dy.dtype)

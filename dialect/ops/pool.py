@@ -132,12 +132,12 @@ def _max_compute(op: Call) -> tuple[Stage, Stage]:
 
     def element(*position: Expr) -> tuple[Expr, tuple[Expr, ...]]:
         lead, channels, window = layout.split(position[: op.x.rank])
-        there = windows.inside(window, position[op.x.rank :])
-        return x[layout.arrange(lead, channels, there)], there
+        image = windows.inside(window, position[op.x.rank :])
+        return x[layout.arrange(lead, channels, image)], image
 
     def step(at: tuple[Expr, ...], r: tuple[Expr, ...], acc: tuple[Expr, ...]) -> list[Expr]:
-        value, there = element(*at, *r)
-        image = [p - padding for p, padding in zip(there, op.padding, strict=True)]
+        value, reached = element(*at, *r)
+        image = [p - padding for p, padding in zip(reached, op.padding, strict=True)]
         better = (value > acc[0]) | (s.isnan(value) & ~s.isnan(acc[0])) | (acc[1] < 0)
         better = better if is_unpadded else better & _within(image, sizes)
         return [s.where(better, value, acc[0]), s.where(better, flat_position(image, sizes), acc[1])]
@@ -146,9 +146,9 @@ def _max_compute(op: Call) -> tuple[Stage, Stage]:
         """The first place that has the largest element of a window without padding."""
         best, position = y[at], s.const(-1, dtypes.int64)
         for offset in reversed(list(np.ndindex(*windows.kernel))):
-            value, there = element(*at, *map(c.as_expr, offset))
+            value, reached = element(*at, *map(c.as_expr, offset))
             position = s.where(
-                value.eq(best) | (s.isnan(value) & s.isnan(best)), flat_position(there, sizes), position
+                value.eq(best) | (s.isnan(value) & s.isnan(best)), flat_position(reached, sizes), position
             )
         return position
 
@@ -238,8 +238,8 @@ def _max_grad_compute(op: Call) -> Stage:
 
     def term(*position: Expr) -> Expr:
         lead, channels, image = layout.split(position[: op.x.rank])
-        there = layout.arrange(lead, channels, windows.covering(image, position[op.x.rank :]))
-        return s.where(indice[there].eq(s.cast(flat_position(image, sizes), indice.dtype)), dy[there], 0)
+        source = layout.arrange(lead, channels, windows.covering(image, position[op.x.rank :]))
+        return s.where(indice[source].eq(s.cast(flat_position(image, sizes), indice.dtype)), dy[source], 0)
 
     return c.sum_(op.x.shape, windows.max_overlap, term, op.x.dtype)
 

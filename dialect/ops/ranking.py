@@ -292,8 +292,8 @@ class Mode:
 
         def step(at: Any, r: Any, acc: Any) -> list[Expr]:
             run, most, best = acc
-            here, before = values[(*at, r[0])], values[(*at, s.maximum(r[0] - 1, 0))]
-            run = s.where((r[0] > 0) & here.eq(before), run + 1, 1)
+            current, before = values[(*at, r[0])], values[(*at, s.maximum(r[0] - 1, 0))]
+            run = s.where((r[0] > 0) & current.eq(before), run + 1, 1)
             return [run, s.maximum(most, run), s.where(run > most, positions[(*at, r[0])], best)]
 
         inits = [s.const(0, dtypes.int64)] * 3

@@ -98,11 +98,11 @@ def row_gradient(x: Stage, mean: Stage | None, inv: Stage, cotangent: Element) -
     def normal(*i: Expr) -> Expr:
         return centre(x, mean, i) * inv[i[:begin]]
 
-    along = row_mean(x.shape, begin, dtype, lambda *i: cotangent(*i) * normal(*i))
+    projection = row_mean(x.shape, begin, dtype, lambda *i: cotangent(*i) * normal(*i))
     level = None if mean is None else row_mean(x.shape, begin, dtype, cotangent)
 
     def element(*i: Expr) -> Expr:
-        rest = cotangent(*i) - normal(*i) * along[i[:begin]]
+        rest = cotangent(*i) - normal(*i) * projection[i[:begin]]
         return (rest if level is None else rest - level[i[:begin]]) * inv[i[:begin]]
 
     return element
@@ -258,9 +258,9 @@ def numpy_moments(x: np.ndarray, axes: tuple[int, ...], epsilon: float) -> tuple
 def numpy_gradient(cotangent: Any, normal: Any, inv: Any, axes: tuple[int, ...], centred: bool = True) -> Any:
     """The gradient through a normalization, in f64: d normal / dx applied to `cotangent`."""
     count = np.float64(np.prod([normal.shape[a] for a in axes]))
-    along = normal * (cotangent * normal).sum(axis=axes, keepdims=True) / count
+    projection = normal * (cotangent * normal).sum(axis=axes, keepdims=True) / count
     level = cotangent.sum(axis=axes, keepdims=True) / count if centred else 0
-    return inv * (cotangent - level - along)
+    return inv * (cotangent - level - projection)
 
 
 def as_rows(values: np.ndarray, rank: int) -> np.ndarray:

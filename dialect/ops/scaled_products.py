@@ -37,8 +37,8 @@ def _expect_scales(op: Call, rows: int | None, columns: int | None) -> None:
                 )
 
 
-def _factors_of_scale(scale: TensorDesc, whole: str) -> str:
-    return whole if scale.element_count != 1 else " ".join("_" for _ in scale.shape or ())
+def _factors_of_scale(scale: TensorDesc, letters: str) -> str:
+    return letters if scale.element_count != 1 else " ".join("_" for _ in scale.shape or ())
 
 
 @operator("scaled_mm(mat_a, mat_b, scale_a, scale_b, bias?, out_dtype: data_type) -> out")

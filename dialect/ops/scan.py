@@ -135,9 +135,9 @@ class CumProdGrad:
         wide_type = op.dy.dtype.accumulator
 
         def step(at: Sequence[Expr], r: Sequence[Expr], acc: Sequence[Expr]) -> list[Expr]:
-            there = (*at[:dim], r[0], *at[dim + 1 :])
-            others = acc[0] * s.where(r[0].eq(at[dim]), 1.0, op.input[there])
-            return [others, acc[1] + s.where(r[0] >= at[dim], op.dy[there] * others, 0.0)]
+            position = (*at[:dim], r[0], *at[dim + 1 :])
+            others = acc[0] * s.where(r[0].eq(at[dim]), 1.0, op.input[position])
+            return [others, acc[1] + s.where(r[0] >= at[dim], op.dy[position] * others, 0.0)]
 
         inits = [s.const(1, wide_type), s.const(0, wide_type)]
         return c.convert(c.fold(op.dy.shape, (op.dy.shape[dim],), inits, step)[1], op.dy.dtype)
@@ -233,17 +233,17 @@ def _others(ops: Builder, x: Value, axes: Sequence[int]) -> Value:
         return ops.call("ones_like", x)[0]
     *outer, axis = axes
     behind = ops.flip(_before(ops, ops.flip(x, dims=[axis]), axis), dims=[axis])
-    alone: Value = _before(ops, x, axis) * behind
+    product: Value = _before(ops, x, axis) * behind
     if not outer:
-        return alone
+        return product
     rows = _others(ops, ops.reduce_prod(x, axis=[axis], keepdims=True), outer)
-    return alone * ops.call("broadcast_like", rows, x, broadcast_axes=())[0]
+    return product * ops.call("broadcast_like", rows, x, broadcast_axes=())[0]
 
 
 def _before(ops: Builder, x: Value, axis: int) -> Value:
     """For every element the product of the elements before it: an exclusive running product."""
-    here, nowhere = [int(i == axis) for i in range(x.rank)], [0] * x.rank
+    one_before, none = [int(i == axis) for i in range(x.rank)], [0] * x.rank
     one = {"floating_constant_value": 1.0}
-    begun = ops.call("pad", x, padding_before=here, padding_after=nowhere, **one)[0]
+    begun = ops.call("pad", x, padding_before=one_before, padding_after=none, **one)[0]
     running = ops.call("cumprod", begun, dim=axis)[0]
-    return ops.call("pad", running, padding_before=nowhere, padding_after=[-n for n in here])[0]
+    return ops.call("pad", running, padding_before=none, padding_after=[-n for n in one_before])[0]

@@ -116,19 +116,19 @@ def _extreme_gradient(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
     attrs = {"dim": op.dim}
 
     def shares() -> tuple[Value, Value, Value]:
-        mine = ops.cast(ops.broadcast_equal(op.input, op.output), dtype=dy.dtype)
+        kept = ops.cast(ops.broadcast_equal(op.input, op.output), dtype=dy.dtype)
         reached = ops.broadcast_equal(_part(ops, op), ops.dim_gather(op.output, op.index, **attrs))
-        theirs = ops.cast(reached, dtype=dy.dtype)
-        share = dy / ops.dim_scatter_add(mine, op.index, theirs, **attrs)
-        return mine, theirs, share
+        moved = ops.cast(reached, dtype=dy.dtype)
+        share = dy / ops.dim_scatter_add(kept, op.index, moved, **attrs)
+        return kept, moved, share
 
     def dinput() -> Value:
-        mine, _, share = shares()
-        return mine * share
+        kept, _, share = shares()
+        return kept * share
 
     def dsrc() -> Value:
-        _, theirs, share = shares()
-        return src_gradient(ops, op, theirs * ops.dim_gather(share, op.index, **attrs))
+        _, moved, share = shares()
+        return src_gradient(ops, op, moved * ops.dim_gather(share, op.index, **attrs))
 
     return {"input": dinput, "src": dsrc}
 

@@ -155,8 +155,8 @@ def _gradient(
         totals = np.full(rows.shape, -np.inf)
         for k, label in enumerate(labels):
             totals[:, label] = _log_sum(totals[:, label], both[:, k])
-        shares = np.exp(rows) - np.exp(totals + float(loss[b]) - rows)
-        grad[: len(rows), b] = shares * float(grad_out[b])
+        by_class = np.exp(rows) - np.exp(totals + float(loss[b]) - rows)
+        grad[: len(rows), b] = by_class * float(grad_out[b])
     return grad.astype(log_probs.dtype)
 
 

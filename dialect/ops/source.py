@@ -303,8 +303,8 @@ def _check_number(op: Call) -> None:
 def _write_number(ops: Builder, op: Call) -> Value:
     number = ops.call("reshape", op.in_, shape=[])[0]
     number = number if number.dtype == op.dtype else ops.call("cast", number, dtype=op.dtype)[0]
-    spread: Value = ops.call("expand", number, expand_shape=op.shape)[0]
-    return spread
+    broadcast: Value = ops.call("expand", number, expand_shape=op.shape)[0]
+    return broadcast
 
 
 def _number_factors(op: Call) -> Factors:

@@ -46,8 +46,8 @@ FAR = (-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.0057395
 def _erfinv(x: Expr) -> Expr:
     """Giles' approximation, which is exact to f32; f64 is refined by Newton's method."""
     w = -s.log((1.0 - x) * (x + 1.0))
-    near, far = _polynomial(w - 2.5, NEAR), _polynomial(s.sqrt(s.where(w < 5.0, 5.0, w)) - 3.0, FAR)
-    y = s.where(w < 5.0, near, far) * x
+    central, tail = _polynomial(w - 2.5, NEAR), _polynomial(s.sqrt(s.where(w < 5.0, 5.0, w)) - 3.0, FAR)
+    y = s.where(w < 5.0, central, tail) * x
     if x.dtype.bits == 64:
         for _ in range(3):
             size, target = abs(y), abs(x)

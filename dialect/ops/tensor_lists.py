@@ -136,8 +136,8 @@ def _numpy_parts(x: Any, **attrs: Any) -> tuple[Any, ...]:
 
 
 def _part_factors(op: Call) -> Factors:
-    whole = (" ".join("_" * len(shape)) for shape in _shapes(op))
-    return Factors(f"{' '.join('_' * op.in_.rank)} -> {', '.join(whole)}", "joint")
+    unsplit = (" ".join("_" * len(shape)) for shape in _shapes(op))
+    return Factors(f"{' '.join('_' * op.in_.rank)} -> {', '.join(unsplit)}", "joint")
 
 
 for _name, _attrs in (

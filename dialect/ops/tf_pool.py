@@ -181,10 +181,10 @@ def _max_grad_compute(op: Call) -> Stage:
     def term(*position: Expr) -> Expr:
         at, numbers = position[: op.x.rank], position[op.x.rank :]
         lead, channels, image = layout.split(at)
-        there = layout.arrange(lead, channels, windows.covering(image, numbers))
-        hit = op.x[at].eq(y[there])
+        source = layout.arrange(lead, channels, windows.covering(image, numbers))
+        hit = op.x[at].eq(y[source])
         hit = hit & windows.covers(image, numbers) if windows.has_partial_overlap else hit
-        return s.where(hit, dy[there], 0)
+        return s.where(hit, dy[source], 0)
 
     return c.sum_(op.x.shape, windows.max_overlap, term, op.x.dtype)
 
@@ -192,10 +192,10 @@ def _max_grad_compute(op: Call) -> Stage:
 def _max_grad_reference(x: Any, y: Any, dy: Any, *, data_format: Any, **attrs: Any) -> Any:
     images, largest, cotangents = (channels_first(a.astype(np.float64), data_format) for a in (x, y, dy))
     dx: Any = np.zeros(images.shape)
-    spread = (..., *[None] * (x.ndim - 2))
+    broadcast = (..., *[None] * (x.ndim - 2))
     for at, box in _numpy_windows(images.shape[2:], attrs):
-        hits = images[box] == largest[(..., *at)][spread]
-        dx[box] += np.where(hits, cotangents[(..., *at)][spread], 0)
+        hits = images[box] == largest[(..., *at)][broadcast]
+        dx[box] += np.where(hits, cotangents[(..., *at)][broadcast], 0)
     return channels_back(dx, data_format).astype(x.dtype)
 
 

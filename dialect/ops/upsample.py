@@ -60,8 +60,8 @@ def _is_identity(op: Call, sizes: Sequence[Any], outs: Sequence[Any]) -> Any:
     pairs = list(zip(sizes, outs, strict=True))
     if any(size != out for size, out in pairs if isinstance(size, int)):
         return False
-    asked = [size.eq(out) for size, out in pairs if not isinstance(size, int)]
-    return reduce(lambda one, other: one & other, asked) if asked else True
+    equal = [size.eq(out) for size, out in pairs if not isinstance(size, int)]
+    return reduce(lambda one, other: one & other, equal) if equal else True
 
 
 def _identity_dimensions(op: Call, outs: Sequence[Any]) -> list[bool]:
@@ -175,10 +175,10 @@ def _numpy_shares(kind: type[Steps], size: int, out: int, ratio: float, align: b
         return [(np.minimum(np.floor(np.float32((rows + inside) * ratio)).astype(int), size - 1), np.ones(out))]
     position = rows * ratio if align else (rows + 0.5) * ratio - 0.5
     if kind is Cubics:
-        near = [np.floor(position) + number for number in range(-1, 3)]
-        far = [(n, np.abs(position - n)) for n in near]
-        shares = [(n, np.where(d <= 1, keys(d, True), keys(d, False))) for n, d in far]
-        return [(np.clip(n, 0, size - 1).astype(int), share) for n, share in shares]
+        neighbours = [np.floor(position) + number for number in range(-1, 3)]
+        distances = [(n, np.abs(position - n)) for n in neighbours]
+        weights = [(n, np.where(d <= 1, keys(d, True), keys(d, False))) for n, d in distances]
+        return [(np.clip(n, 0, size - 1).astype(int), weight) for n, weight in weights]
     position = np.maximum(position, 0)
     low = np.minimum(position.astype(int), size - 1)
     above = np.where(low < size - 1, position - low, 0.0)
@@ -208,8 +208,8 @@ def _numpy_back(dy: Any, dims: Sequence[list[tuple[Any, Any]]], sizes: Sequence[
         rows = np.moveaxis(dy, axis, 0)
         sums = np.zeros((size, *rows.shape[1:]))
         for element, share in pairs:
-            there = share != 0
-            np.add.at(sums, element[there], rows[there] * share[there].reshape(-1, *[1] * (rows.ndim - 1)))
+            is_read = share != 0
+            np.add.at(sums, element[is_read], rows[is_read] * share[is_read].reshape(-1, *[1] * (rows.ndim - 1)))
         dy = np.moveaxis(sums, 0, axis)
     return dy
 

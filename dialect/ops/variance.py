@@ -48,10 +48,10 @@ class Var:
     def grad(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
         def dx() -> Value:
             x, axes = widen(ops, op.input), _axes(op, op.input.rank)
-            spread = () if op.keepdim else axes
+            broadcast_axes = () if op.keepdim else axes
             ones = ops.reduce_sum(ops.ones_like(x), axis=axes, keepdims=True)
             mean = ops.reduce_sum(x, axis=axes, keepdims=True) / ones
-            grad = ops.broadcast_like(widen(ops, dy), x, broadcast_axes=spread) * 2.0
+            grad = ops.broadcast_like(widen(ops, dy), x, broadcast_axes=broadcast_axes) * 2.0
             return narrow(ops, grad * (x - mean) / (ones - float(op.unbiased)), op.input.dtype)
 
         return {"input": dx}

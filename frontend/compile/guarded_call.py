@@ -98,8 +98,8 @@ def settings_hold(guards: Guards) -> bool:
             return False
     try:
         for read, owner, key, value in guards.values:
-            now = read(owner, key)
-            if now is not value and differs(now, value):
+            current = read(owner, key)
+            if current is not value and differs(current, value):
                 return False
     except AttributeError:
         return False  # an attribute was removed

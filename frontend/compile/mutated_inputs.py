@@ -48,8 +48,8 @@ def check(traced: Traced, arguments: Sequence[Any], arrays: Sequence[Data], name
 
 def _share_elements(argument: Any, array: Data, other: tuple[Any, Any]) -> bool:
     """Whether an argument shares elements with another input."""
-    mine, region = _region(argument, array), _region(*other)
-    return overlap(mine.span, region.span) and mine.overlaps(region)
+    own, region = _region(argument, array), _region(*other)
+    return overlap(own.span, region.span) and own.overlaps(region)
 
 
 def _region(argument: Any, array: Any) -> Region:

@@ -95,8 +95,8 @@ class Specialization:
     def _layouts_hold(self) -> bool:
         """Whether the captured tensors have the placements and layouts of the trace."""
         for tensor, placement, nd in self._rank_layouts:
-            now = ranks_of(tensor.handle.handle)
-            if (now[0] is not placement or now[1] is not nd) and now != (placement, nd):
+            current = ranks_of(tensor.handle.handle)
+            if (current[0] is not placement or current[1] is not nd) and current != (placement, nd):
                 return False
         return True
 

@@ -20,9 +20,9 @@ _WORD = (1 << 64) - 1
 _BLOCK = 256
 
 
-def _seeds(seed: int, taken: int, count: int) -> list[int]:
+def _seeds(seed: int, drawn: int, count: int) -> list[int]:
     """The next seeds of 62 bits that belong to `seed`, after those that were taken: SplitMix64."""
-    numbers = np.arange(1, count + 1, dtype=np.uint64) + np.array([taken & _WORD], np.uint64)
+    numbers = np.arange(1, count + 1, dtype=np.uint64) + np.array([drawn & _WORD], np.uint64)
     z = numbers * np.uint64(0x9E3779B97F4A7C15) + np.array([seed & _WORD], np.uint64)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

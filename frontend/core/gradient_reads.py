@@ -40,10 +40,10 @@ def gradient_reads(op: Call, asked: Sequence[Value] | None = None) -> list[bool]
     return _reads(op, op.operands if asked is None else asked)
 
 
-def _reads(op: Call, asked: Sequence[Value], constants: Sequence[Value] = ()) -> list[bool]:
+def _reads(op: Call, operands: Sequence[Value], constants: Sequence[Value] = ()) -> list[bool]:
     """Whether the gradient by operands other than `constants` reads the elements of each of these values."""
     if isinstance(op.record.grad, Absent):
-        return [False] * len(asked)
+        return [False] * len(operands)
     probe = Probe()
     values = {id(v): Value(probe, None, v.desc) for v in (*op.operands, *op.results)}
     inputs = {k: substituted(v, values) for k, v in op.inputs.items()}
@@ -55,7 +55,7 @@ def _reads(op: Call, asked: Sequence[Value], constants: Sequence[Value] = ()) ->
     for grad in flatten(grads[name] for name in wanted if name in grads):
         if callable(grad):
             grad()
-    return [id(values[id(v)]) in probe.read for v in asked]
+    return [id(values[id(v)]) in probe.read for v in operands]
 
 
 #: Whether the gradient of an operator reads elements, by its name and the operands that are constants; computed at

@@ -77,8 +77,8 @@ def tensordot(a: Any, b: Any, dims: Any = 2) -> Tensor:
         if a.shape[i] != b.shape[j] and None not in (a.shape[i], b.shape[j]) and 1 not in (a.shape[i], b.shape[j]):
             raise fail(f"expected equal sizes for tensordot, got dimension {i} of {a.desc} and {j} of {b.desc}")
     a, b = (
-        _folded(x, [at for at, other in zip(mine, theirs, strict=True) if y.shape[other] == 1 != x.shape[at]])
-        for x, y, mine, theirs in ((a, b, axes[0], axes[1]), (b, a, axes[1], axes[0]))
+        _folded(x, [at for at, other in zip(own, others, strict=True) if y.shape[other] == 1 != x.shape[at]])
+        for x, y, own, others in ((a, b, axes[0], axes[1]), (b, a, axes[1], axes[0]))
     )
     labels = [[f"{side}{i}" for i in range(x.rank)] for side, x in (("a", a), ("b", b))]
     for i, j in zip(*axes, strict=True):
@@ -99,8 +99,8 @@ def _parse(equation: str, tensors: Sequence[Tensor]) -> tuple[list[Labels], Labe
     if len(texts) != len(tensors):
         raise fail(f"expected {len(texts)} operands for einsum {equation!r}, got {len(tensors)}")
     terms = [_labels(equation, text, x.rank) for text, x in zip(texts, tensors, strict=True)]
-    spread = max((sum(label.isdigit() for label in term) for term in terms), default=0)
-    dots = [str(n) for n in reversed(range(spread))]
+    ellipsis_rank = max((sum(label.isdigit() for label in term) for term in terms), default=0)
+    dots = [str(n) for n in reversed(range(ellipsis_rank))]
     if arrow:
         before, has_dots, after = right.partition("...")
         result = [*before, *(dots if has_dots else []), *after]
@@ -173,8 +173,8 @@ def _joined(a: Tensor, at: Labels, b: Tensor, bt: Labels, kept: set[str]) -> tup
 
 
 def _summed(x: Tensor, labels: Labels, kept: set[str]) -> tuple[Tensor, Labels]:
-    alone = [i for i, label in enumerate(labels) if label not in kept]
-    return (r.sum(x, alone, dtype=x.dtype) if alone else x), [label for label in labels if label in kept]
+    summed = [i for i, label in enumerate(labels) if label not in kept]
+    return (r.sum(x, summed, dtype=x.dtype) if summed else x), [label for label in labels if label in kept]
 
 
 def _grouped(x: Tensor, labels: Labels, groups: Sequence[Labels]) -> Tensor:

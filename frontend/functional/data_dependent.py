@@ -101,14 +101,14 @@ def unique(
         TraceError: a function is being traced.
     """
     tensor, values = values_of(x, "unique(x)", "call unique on the result of the function")
-    along = None if dim is None else axis(tensor, dim)
+    unique_axis = None if dim is None else axis(tensor, dim)
     wide = values.astype(np.float32) if tensor.dtype.is_float and tensor.dtype.bits == 16 else values
     distinct, first, inverse, counts = np.unique(
-        wide, return_index=True, return_inverse=True, return_counts=True, axis=along, equal_nan=False
+        wide, return_index=True, return_inverse=True, return_counts=True, axis=unique_axis, equal_nan=False
     )
     order = np.arange(len(first)) if sorted else np.argsort(first)
-    inverse = np.argsort(order)[inverse.reshape(values.shape if along is None else -1)]
-    elements = np.take(distinct, order, along or 0).astype(values.dtype)
+    inverse = np.argsort(order)[inverse.reshape(values.shape if unique_axis is None else -1)]
+    elements = np.take(distinct, order, unique_axis or 0).astype(values.dtype)
     numbers = (array.astype(dtype.numpy) for array in [inverse] * return_inverse + [counts[order]] * return_counts)
     wanted = [elements, *numbers]
     results = tuple(_like(tensor, array) for array in wanted)

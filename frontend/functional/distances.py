@@ -85,10 +85,11 @@ def triplet_margin_loss(
     """
     if margin <= 0:
         raise fail(f"expected margin above 0, got {margin}")
-    near, far = pairwise_distance(anchor, positive, p, eps), pairwise_distance(anchor, negative, p, eps)
+    to_positive = pairwise_distance(anchor, positive, p, eps)
+    to_negative = pairwise_distance(anchor, negative, p, eps)
     if swap:
-        far = e.minimum(far, pairwise_distance(positive, negative, p, eps))
-    return reduced(e.clamp(e.sub(e.add(near, margin), far), min=0), reduction)
+        to_negative = e.minimum(to_negative, pairwise_distance(positive, negative, p, eps))
+    return reduced(e.clamp(e.sub(e.add(to_positive, margin), to_negative), min=0), reduction)
 
 
 @accumulated
@@ -131,8 +132,8 @@ def poisson_nll_loss(
     x, y = as_common(input, target)
     loss = e.sub(e.exp(x), e.mul(y, x)) if log_input else e.sub(x, e.mul(y, e.log(e.add(x, eps))))
     if full:
-        many = e.where(e.gt(y, 1), y, e.add(zeros_like(y), 2.0))
-        rest = e.add(e.sub(e.mul(many, e.log(many)), many), e.mul(e.log(e.mul(many, 2 * math.pi)), 0.5))
+        counts = e.where(e.gt(y, 1), y, e.add(zeros_like(y), 2.0))
+        rest = e.add(e.sub(e.mul(counts, e.log(counts)), counts), e.mul(e.log(e.mul(counts, 2 * math.pi)), 0.5))
         loss = e.add(loss, e.where(e.gt(y, 1), rest, zeros_like(y)))
     return reduced(loss, reduction)
 

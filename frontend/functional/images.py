@@ -52,15 +52,15 @@ def _convolution(spatial: int) -> Callable[..., Tensor]:
         if w.rank != spatial + 2 or None in w.shape:
             raise fail(f"expected a weight of {spatial + 2} static dimensions for conv{spatial}d, got {w.desc}")
         kernel = w.shape[2:] if data_format == "channels_first" else w.shape[1:-1]
-        spread, strides = per_dimension(dilation, spatial, "dilation"), per_dimension(stride, spatial, "stride")
+        dilations, strides = per_dimension(dilation, spatial, "dilation"), per_dimension(stride, spatial, "stride")
         if padding == "same" and any(s != 1 for s in strides):
             raise fail(f'expected a stride of 1 with the padding "same" of conv{spatial}d, got {stride}')
         x, drop_batch = as_batch(x, spatial)
-        x, before = _padded(x, padding, kernel, spread, data_format)
+        x, before = _padded(x, padding, kernel, dilations, data_format)
         return drop_batch(dispatch(
             f"conv{spatial}d", x, w, None if bias is None else as_tensor(bias),
             filters=w.shape[0], padding_before=before, data_format=data_format, kernel_size=kernel,
-            strides=strides, dilation_rate=spread, groups=groups,
+            strides=strides, dilation_rate=dilations, groups=groups,
         ))  # fmt: skip
 
     doc = f"""Convolution over {spatial} spatial dimension{"s"[: spatial - 1]}, plus one number of `bias` per filter.

@@ -55,14 +55,14 @@ def getitem(x: Tensor, key: Any) -> Tensor:
 def _at_several(x: Tensor, gathered: Sequence[tuple[int, Tensor]]) -> Tensor:
     """The elements at positions in several dimensions."""
     axes, positions = zip(*gathered, strict=True)
-    spread = broadcast_sizes([p.sizes() for p in positions])
+    sizes = broadcast_sizes([p.sizes() for p in positions])
     counted = [wrapped_positions(p, x.size(axis)) for axis, p in gathered]
-    rows = sh.stack([sh.expand(p, *spread) for p in counted], -1)
+    rows = sh.stack([sh.expand(p, *sizes) for p in counted], -1)
     rest = [axis for axis in range(x.rank) if axis not in axes]
     gathered_rows = dispatch("gather_nd", sh.permute(x, [*axes, *rest]), rows)
     if axes[0] == 0 or axes[-1] - axes[0] >= len(axes):
         return gathered_rows
-    count = len(spread)
+    count = len(sizes)
     before = range(count, count + axes[0])
     return sh.permute(gathered_rows, [*before, *range(count), *range(count + axes[0], gathered_rows.rank)])
 

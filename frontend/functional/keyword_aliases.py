@@ -29,21 +29,21 @@ def keyword_aliases(name: str, function: Callable[..., Any]) -> dict[str, str]:
     return {**({"input": "x"} if first == "x" else {}), **KEYWORD_ALIASES.get(name, {})}
 
 
-def with_keyword_aliases(function: Callable[..., Any], further: dict[str, str]) -> Callable[..., Any]:
+def with_keyword_aliases(function: Callable[..., Any], aliases: dict[str, str]) -> Callable[..., Any]:
     """A function that takes arguments by further names of its parameters."""
-    if not further:
+    if not aliases:
         return function
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         if not kwargs:
             return function(*args)
-        return function(*args, **{further.get(name, name): value for name, value in kwargs.items()})
+        return function(*args, **{aliases.get(name, name): value for name, value in kwargs.items()})
 
     return call
 
 
-def with_all_names(name: str, function: Callable[..., Any], further: dict[str, str]) -> Callable[..., Any]:
+def with_all_names(name: str, function: Callable[..., Any], aliases: dict[str, str]) -> Callable[..., Any]:
     """The function `flow.<name>`, which takes arguments by further names and by names of the previous release."""
-    function, scope = with_keyword_aliases(function, further), f"argument of flow.{name}"
+    function, scope = with_keyword_aliases(function, aliases), f"argument of flow.{name}"
     return takes_previous_names(scope)(function) if has_previous_names(scope) else function

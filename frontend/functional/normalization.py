@@ -133,8 +133,8 @@ def local_response_norm(input: Any, size: int, alpha: float = 1e-4, beta: float 
     x = as_tensor(input)
     count = x.size(1)
     squares = pad(e.square(x), [*[0, 0] * (x.rank - 2), size // 2, (size - 1) // 2])
-    near = [narrow(squares, 1, begin, count) for begin in range(size)]
-    total = near[0] if size == 1 else dispatch("add_n", near)
+    shifted = [narrow(squares, 1, begin, count) for begin in range(size)]
+    total = shifted[0] if size == 1 else dispatch("add_n", shifted)
     return e.div(x, e.pow(e.add(e.mul(total, alpha / size), k), beta))
 
 

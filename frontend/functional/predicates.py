@@ -62,8 +62,8 @@ def isclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, eq
     if not a.dtype.is_inexact:
         a, b = (cast(x, dtypes.float64) for x in (a, b))
         return e.logical_or(same, e.le(e.abs(e.sub(a, b)), e.add(e.mul(e.abs(b), rtol), atol)))
-    near = e.le(e.abs(e.sub(a, b)), e.add(e.mul(e.abs(b), rtol), atol))
-    close = e.logical_or(same, e.logical_and(e.isfinite(b), e.logical_and(e.isfinite(a), near)))
+    is_near = e.le(e.abs(e.sub(a, b)), e.add(e.mul(e.abs(b), rtol), atol))
+    close = e.logical_or(same, e.logical_and(e.isfinite(b), e.logical_and(e.isfinite(a), is_near)))
     return e.logical_or(close, e.logical_and(e.isnan(a), e.isnan(b))) if equal_nan else close
 
 

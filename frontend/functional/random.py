@@ -275,10 +275,10 @@ def gumbel_softmax(logits: Any, tau: float = 1, hard: bool = False, dim: int = -
     soft = softmax(mul(add(x, noise), 1 / tau), dim)
     if not hard:
         return soft
-    along = axis(x, dim)
-    count = x.shape[along]
+    dim_index = axis(x, dim)
+    count = x.shape[dim_index]
     if count is None:
         raise fail(f"expected a static size of dimension {dim} for hard samples, got {x.desc}")
-    places = reshape(arange(count), [-1 if i == along else 1 for i in range(x.rank)])
-    one_hot = cast(eq(argmax(soft, along, True), places), x.dtype)
+    places = reshape(arange(count), [-1 if i == dim_index else 1 for i in range(x.rank)])
+    one_hot = cast(eq(argmax(soft, dim_index, True), places), x.dtype)
     return add(sub(one_hot, dispatch("stop_gradient", soft)), soft)

@@ -43,27 +43,27 @@ def quantile(
     x = as_tensor(input)
     if interpolation not in _PLACES:
         raise fail(f"expected interpolation to be one of {', '.join(_PLACES)}, got {interpolation!r}")
-    shares = as_tensor(q) if not isinstance(q, (int, float)) else constant(float(q), x.dtype)
-    if not x.dtype.is_float or shares.dtype != x.dtype or shares.rank > 1:
-        raise fail(f"expected floats, and q as a number or a vector of their type, got {x.desc} and {shares.desc}")
-    if current_builder().eager and not bool(r.all(e.logical_and(e.ge(shares, 0), e.le(shares, 1)))):
+    fractions = as_tensor(q) if not isinstance(q, (int, float)) else constant(float(q), x.dtype)
+    if not x.dtype.is_float or fractions.dtype != x.dtype or fractions.rank > 1:
+        raise fail(f"expected floats, and q as a number or a vector of their type, got {x.desc} and {fractions.desc}")
+    if current_builder().eager and not bool(r.all(e.logical_and(e.ge(fractions, 0), e.le(fractions, 1)))):
         raise fail(f"expected shares from 0 to 1 for quantile, got {q}")
     rows = sh.reshape(x, (-1,)) if dim is None else sh.movedim(x, dim, -1) if x.rank else sh.reshape(x, (1,))
     size = rows.shape[-1]
     if not size:
         raise fail(f"expected a static number of elements above 0 for quantile, got {x.desc}")
-    quantiles = _of_rows(rows, sh.reshape(shares, (-1,)), size, interpolation)
+    quantiles = _of_rows(rows, sh.reshape(fractions, (-1,)), size, interpolation)
     if dim is None or not x.rank:
         quantiles = sh.reshape(quantiles, (-1, *[1] * (x.rank * keepdim)))
     elif keepdim:
         quantiles = sh.unsqueeze(quantiles, sh.axis(x, dim) + 1)
-    return quantiles if shares.rank else sh.select(quantiles, 0, 0)
+    return quantiles if fractions.rank else sh.select(quantiles, 0, 0)
 
 
-def _of_rows(rows: Tensor, shares: Tensor, size: int, interpolation: str) -> Tensor:
+def _of_rows(rows: Tensor, fractions: Tensor, size: int, interpolation: str) -> Tensor:
     """The quantiles of each row, with the shares as the first dimension."""
     ordered = sh.movedim(sort(rows)[0], -1, 0)
-    places = _PLACES[interpolation](e.mul(cast(shares, dtypes.float64), float(size - 1)))
+    places = _PLACES[interpolation](e.mul(cast(fractions, dtypes.float64), float(size - 1)))
     bounds = [e.clamp(place, 0, size - 1) for place in (e.floor(places), e.ceil(places))]
     low, high = (index_select(ordered, 0, cast(bound, dtypes.int64)) for bound in bounds)
     fraction = sh.reshape(cast(e.sub(places, bounds[0]), rows.dtype), (-1, *[1] * (rows.rank - 1)))

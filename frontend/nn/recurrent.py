@@ -157,12 +157,12 @@ def _with_rows(states: States, rows: int, first: States, ended: list[States]) ->
     """The states of the sequences that a step has: sequences that end before the step are added to `ended`, sequences
     that begin with the step, in reverse direction, have their first states.
     """
-    now = states[0].shape[0]
-    if rows < now:
-        ended.append(tuple(F.narrow(s, 0, rows, now - rows) for s in states))
+    current = states[0].shape[0]
+    if rows < current:
+        ended.append(tuple(F.narrow(s, 0, rows, current - rows) for s in states))
         return tuple(F.narrow(s, 0, 0, rows) for s in states)
-    if rows > now:
-        return tuple(F.cat([s, F.narrow(f, 0, now, rows - now)]) for s, f in zip(states, first, strict=True))
+    if rows > current:
+        return tuple(F.cat([s, F.narrow(f, 0, current, rows - current)]) for s, f in zip(states, first, strict=True))
     return states
 
 

@@ -247,27 +247,27 @@ def placement(device_tag: str, machine_device_ids: Any = "0:0", hierarchy: Any =
     Raises:
         CallError: the device is another, is several, or is not there.
     """
-    asked = f"flow.scope.placement({device_tag!r}, {machine_device_ids!r})"
+    call_text = f"flow.scope.placement({device_tag!r}, {machine_device_ids!r})"
     if device_tag not in ("cpu", "gpu", "cuda"):
-        raise CallError(f'{asked}: expected the device "cpu" or "gpu", got {device_tag!r}')
-    number = _device_number(machine_device_ids, asked)
+        raise CallError(f'{call_text}: expected the device "cpu" or "gpu", got {device_tag!r}')
+    number = _device_number(machine_device_ids, call_text)
     if device_tag == "cpu":
         return Placement(device("cpu"))
     present = cuda.device_count() if cuda.is_available() else 0
     if number >= present:
         raise CallError(
-            f"{asked}: expected one of the GPUs of this machine ({present or 'none'}); "
+            f"{call_text}: expected one of the GPUs of this machine ({present or 'none'}); "
             'use flow.scope.placement("cpu", "0:0")'
         )
     return Placement(device("cuda", number))
 
 
-def _device_number(ids: Any, asked: str) -> int:
+def _device_number(ids: Any, call_text: str) -> int:
     texts = [ids] if isinstance(ids, str) else list(ids)
     match = _DEVICE_TEXT.fullmatch(texts[0]) if len(texts) == 1 else None
     if match is None or match[1] != "0" or match[3] is not None:
         raise CallError(
-            f'{asked}: expected one device such as "0:0"; programs on several are compiled for a flow.placement'
+            f'{call_text}: expected one device such as "0:0"; programs on several are compiled for a flow.placement'
         )
     return int(match[2])
 

@@ -131,8 +131,8 @@ class UserOpConfBuilder:
     def _arg(self, name: str, args: Sequence[ArgDef], what: str) -> ArgDef:
         arg = next((a for a in args if a.name == name), None)
         if arg is None:
-            near = suggestion(name, [a.name for a in args])
-            raise CallError(f"oneflow.{self._op} has no {what} {name!r}{near}")
+            advice = suggestion(name, [a.name for a in args])
+            raise CallError(f"oneflow.{self._op} has no {what} {name!r}{advice}")
         return arg
 
 
@@ -163,9 +163,9 @@ class UserOp:
 
     def RemoteBlobDict(self) -> dict[str, list[Tensor]]:
         """The results by name, a list of tensors for each."""
-        older = {now: name for name, now in self._renamed.items()}
-        asked = {self._renamed.get(name, name): size for name, size in self._outputs.items()}
-        named = name_results(REGISTRY[self._op], self.RemoteBlobList(), asked)
+        older = {current: name for name, current in self._renamed.items()}
+        counts = {self._renamed.get(name, name): size for name, size in self._outputs.items()}
+        named = name_results(REGISTRY[self._op], self.RemoteBlobList(), counts)
         return {older.get(name, name): flatten([group]) for name, group in named.items()}
 
     def SoleOutputBlob(self) -> Tensor:

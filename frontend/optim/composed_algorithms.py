@@ -20,10 +20,10 @@ from oneflow.frontend.optim.optimizer import Group, Optimizer, no_steps, zeros
 
 def _decayed(p: Any, grad: Any, group: Group, rate: Any) -> tuple[Tensor, Tensor]:
     """The parameter and its gradient after the weight decay, which is added to the gradient or decoupled from it."""
-    along, decay = directed(grad, group), group["weight_decay"]
+    gradient, decay = directed(grad, group), group["weight_decay"]
     if not decay:
-        return p, along
-    return (p * (1.0 - rate * decay), along) if group.get("decoupled_weight_decay") else (p, along + p * decay)
+        return p, gradient
+    return (p * (1.0 - rate * decay), gradient) if group.get("decoupled_weight_decay") else (p, gradient + p * decay)
 
 
 def _count(state: dict[str, Any]) -> Tensor:
@@ -62,9 +62,9 @@ class Adamax(Adaptive):
         """Returns the parameter and the state after one step."""
         p, grad, state = widened(p, grad, state)
         first, second = group["betas"]
-        _, along = _decayed(p, grad, group, rate)
-        mean = state["exp_avg"] * first + along * (1.0 - first)
-        largest = F.maximum(state["exp_inf"] * second, F.abs(along) + group["eps"])
+        _, gradient = _decayed(p, grad, group, rate)
+        mean = state["exp_avg"] * first + gradient * (1.0 - first)
+        largest = F.maximum(state["exp_inf"] * second, F.abs(gradient) + group["eps"])
         corrected = F.cast(1.0 - F.pow(first, _count(state)), p.dtype)
         return p - mean / largest * (rate / corrected), mean, largest
 
@@ -99,16 +99,21 @@ class NAdam(Adaptive):
     def call(self, p: EagerTensor, grad: Tensor, group: Group, state: dict[str, Any], rate: Tensor) -> Any:
         """Returns the parameter and the state after one step."""
         p, grad, state = widened(p, grad, state)
-        p_, along = _decayed(p, grad, group, rate)
-        mean, square = _moments(along, group, state)
+        p_, gradient = _decayed(p, grad, group, rate)
+        mean, square = _moments(gradient, group, state)
         (first, second), count = group["betas"], _count(state)
-        now, ahead = (1.0 - F.pow(0.96, steps * group["momentum_decay"]) * 0.5 for steps in (count, count + 1.0))
-        now, ahead = now * first, ahead * first
-        product = state["mu_product"] * now
+        mu, next_mu = (1.0 - F.pow(0.96, steps * group["momentum_decay"]) * 0.5 for steps in (count, count + 1.0))
+        mu, next_mu = mu * first, next_mu * first
+        product = state["mu_product"] * mu
         size = F.sqrt(square) / F.cast(F.sqrt(1.0 - F.pow(second, count)), p.dtype) + group["eps"]
-        shares = (1.0 - now) / (1.0 - product), ahead / (1.0 - product * ahead)
-        own, kept = (F.cast(share, p.dtype) * rate for share in shares)
-        return p_ - (along * own + mean * kept) / size, F.cast(product, state["mu_product"].dtype), mean, square
+        factors = (1.0 - mu) / (1.0 - product), next_mu / (1.0 - product * next_mu)
+        by_gradient, by_mean = (F.cast(factor, p.dtype) * rate for factor in factors)
+        return (
+            p_ - (gradient * by_gradient + mean * by_mean) / size,
+            F.cast(product, state["mu_product"].dtype),
+            mean,
+            square,
+        )
 
 
 class RAdam(Adaptive):
@@ -134,15 +139,15 @@ class RAdam(Adaptive):
     def call(self, p: EagerTensor, grad: Tensor, group: Group, state: dict[str, Any], rate: Tensor) -> Any:
         """Returns the parameter and the state after one step."""
         p, grad, state = widened(p, grad, state)
-        p_, along = _decayed(p, grad, group, rate)
-        mean, square = _moments(along, group, state)
+        p_, gradient = _decayed(p, grad, group, rate)
+        mean, square = _moments(gradient, group, state)
         (first, second), count = group["betas"], _count(state)
-        kept = F.pow(second, count)
+        beta_power = F.pow(second, count)
         most = 2 / (1 - second) - 1
-        length = most - count * kept * 2.0 / (1.0 - kept)
+        length = most - count * beta_power * 2.0 / (1.0 - beta_power)
         trusted = F.clamp(length, min=5.0)
         ratio = (trusted - 4.0) * (trusted - 2.0) / trusted * (most / ((most - 4) * (most - 2)))
-        scaled = F.cast(F.sqrt(ratio * (1.0 - kept)), p.dtype) / (F.sqrt(square) + group["eps"])
+        scaled = F.cast(F.sqrt(ratio * (1.0 - beta_power)), p.dtype) / (F.sqrt(square) + group["eps"])
         step = rate / F.cast(1.0 - F.pow(first, count), p.dtype)
         return p_ - mean * step * F.where(length > 5.0, scaled, F.ones_like(square)), mean, square
 
@@ -179,10 +184,10 @@ class Rprop(Optimizer):
     def call(self, p: EagerTensor, grad: Tensor, group: Group, state: dict[str, Any], rate: Tensor) -> Any:
         """Returns the parameter and the state after one step."""
         p, grad, state = widened(p, grad, state)
-        along = directed(grad, group)
-        agreed: Any = along * state["prev"]
+        gradient = directed(grad, group)
+        agreed: Any = gradient * state["prev"]
         sizes, (less, more) = state["step_size"], group["etas"]
         changed = F.where(agreed > 0, sizes * more, F.where(agreed < 0, sizes * less, sizes))
         sizes = F.clamp(changed, *group["step_sizes"])
-        along = F.where(agreed < 0, F.zeros_like(along), along)
-        return p - F.sign(along) * sizes, along, sizes
+        gradient = F.where(agreed < 0, F.zeros_like(gradient), gradient)
+        return p - F.sign(gradient) * sizes, gradient, sizes

@@ -34,9 +34,9 @@ def momentum_step(
     """The new parameter and momentum of `SGD`."""
     p, grad, state = widened(p, grad, state)
     beta = current_builder().number(lambda: group["momentum"], dtypes.float32)
-    along = directed(grad, group) + p * group["weight_decay"]
-    kept = state["momentum_buffer"] * beta + along * (1.0 - dampening)
-    return p - (along + kept * beta if group["nesterov"] else kept) * rate, kept
+    gradient = directed(grad, group) + p * group["weight_decay"]
+    buffer = state["momentum_buffer"] * beta + gradient * (1.0 - dampening)
+    return p - (gradient + buffer * beta if group["nesterov"] else buffer) * rate, buffer
 
 
 def adam_step(
@@ -47,9 +47,9 @@ def adam_step(
     first = current_builder().number(lambda: group["betas"][0], dtypes.float64)
     beta = F.cast(first, p.dtype)
     second, decay = group["betas"][1], group["weight_decay"]
-    along = directed(grad, group) if decoupled else directed(grad, group) + p * decay
-    mean = state["exp_avg"] * beta + along * (1.0 - beta)
-    square = state["exp_avg_sq"] * second + along * (1.0 - second) * along
+    gradient = directed(grad, group) if decoupled else directed(grad, group) + p * decay
+    mean = state["exp_avg"] * beta + gradient * (1.0 - beta)
+    square = state["exp_avg_sq"] * second + gradient * (1.0 - second) * gradient
     most = F.maximum(state["max_exp_avg_sq"], square) if group["amsgrad"] else None
     steps = F.cast(state["step"] + 1, dtypes.float64)  # 1 - beta ** steps cancels most digits of f32
     corrected, by_square = (

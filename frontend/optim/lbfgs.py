@@ -115,15 +115,15 @@ class LBFGS(Optimizer):
             if float(bend @ change) > 1e-10:
                 self._changes = [*self._changes, (change, bend)][-count:]
         self._last = x, grad
-        direction, shares = -grad, []
+        direction, factors = -grad, []
         for change, bend in reversed(self._changes):
-            shares.append(float(change @ direction) / float(bend @ change))
-            direction = direction - shares[-1] * bend
+            factors.append(float(change @ direction) / float(bend @ change))
+            direction = direction - factors[-1] * bend
         if self._changes:
             change, bend = self._changes[-1]
             direction = direction * (float(bend @ change) / float(bend @ bend))
-        for (change, bend), share in zip(self._changes, reversed(shares), strict=True):
-            direction = direction + change * (share - float(bend @ direction) / float(bend @ change))
+        for (change, bend), factor in zip(self._changes, reversed(factors), strict=True):
+            direction = direction + change * (factor - float(bend @ direction) / float(bend @ change))
         return direction
 
     def _parameters(self) -> np.ndarray:

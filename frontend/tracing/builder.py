@@ -178,14 +178,14 @@ class TraceBuilder(IRBuilder, TensorBuilder):
 
     def assign(self, tensor: Tensor, value: Tensor, writer: str) -> None:
         """Gives a tensor a new value."""
-        now = self.to_tensor(self.read(value))
+        new = self.to_tensor(self.read(value))
         if not isinstance(tensor, EagerTensor):
             self._check_own(tensor, writer)
-            self.functionalization.assign(tensor, now, writer)
+            self.functionalization.assign(tensor, new, writer)
         elif self.inlines:
             raise fail(f"{writer} of {tensor.desc}: only flow.compile updates tensors from outside of the function")
         else:
-            self.captures.assign(tensor, now, writer)
+            self.captures.assign(tensor, new, writer)
 
     def _check_own(self, tensor: Tensor, writer: str) -> None:
         """Refuses updates of tensors that a gradient is taken by, and of arguments whose caller would not see the
@@ -201,7 +201,7 @@ class TraceBuilder(IRBuilder, TensorBuilder):
     def updated_arguments(self) -> list[tuple[int, Tensor]]:
         """The arguments that the function updates, by their numbers, with their values at the end."""
         current_values = ((n, x, self.functionalization.current_value(x)) for n, x in enumerate(self.arguments))
-        return [(n, now) for n, x, now in current_values if now.handle != x.handle]
+        return [(n, current) for n, x, current in current_values if current.handle != x.handle]
 
     def number(self, get: Callable[[], float], dtype: DType) -> Tensor:
         """A tensor of one number, which is read at every run."""

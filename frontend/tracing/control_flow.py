@@ -296,7 +296,7 @@ def run_steps(step: Function, states: Sequence[Any], xs: Any, reverse: bool = Fa
     sequences, tree = flatten(xs)
     length = sequences[0].shape[0]
     if _is_one_scan(length, [*states, *sequences]):
-        last, outputs = scan(lambda now, x: _with_output(step(now, x)), tuple(states), xs, reverse=reverse)
+        last, outputs = scan(lambda state, x: _with_output(step(state, x)), tuple(states), xs, reverse=reverse)
         return outputs, last
     if length is None:
         raise fail(f"expected a sequence of static length, got {sequences[0].desc}")

@@ -63,7 +63,7 @@ class Functionalization:
 
     def values(self) -> Iterator[Tensor]:
         """The values of updated tensors, and of views at their last read."""
-        yield from (now for _, now in self._updated.values())
+        yield from (value for _, value in self._updated.values())
         yield from (view.value for view in self._views.values())
 
     def current_value(self, tensor: Tensor) -> Tensor:
@@ -71,13 +71,14 @@ class Functionalization:
         view = self._views.get(id(tensor))
         if view is None:
             return self._updated.get(id(tensor), (tensor, tensor))[1]
-        now = self._builder.read(view.operands[0])
-        if now is not view.read:
+        current = self._builder.read(view.operands[0])
+        if current is not view.read:
             if self._view(tensor) is None:
                 return tensor
             other_operands = [self._builder.read(x) if isinstance(x, Tensor) else x for x in view.operands[1:]]
             with set_grad_enabled(view.recorded):
-                view.read, view.value = now, self._builder.call(view.name, now, *other_operands, **view.attrs)[0]
+                view.read = current
+                view.value = self._builder.call(view.name, current, *other_operands, **view.attrs)[0]
         return view.value
 
     def assign(self, tensor: Tensor, value: Tensor, writer: str) -> None:
@@ -93,8 +94,8 @@ class Functionalization:
         if view is not None:
             self._assign_to_base(view, value, writer)
             return
-        now = value if MODE.recording else with_gradient_of(self.current_value(tensor), value)
-        self._updated[id(tensor)] = tensor, now
+        new = value if MODE.recording else with_gradient_of(self.current_value(tensor), value)
+        self._updated[id(tensor)] = tensor, new
 
     def _assign_to_base(self, view: TracedView, value: Tensor, writer: str) -> None:
         base, builder = view.operands[0], self._builder

@@ -88,18 +88,18 @@ class Guards:
         return bool(self.values or self.items or self.versions or self.gradients or self.aliases)
 
 
-def differs(now: Any, then: Any) -> bool:
+def differs(current: Any, recorded: Any) -> bool:
     """Whether a guarded value has changed: tensors are compared by identity, numbers by type too."""
-    if now is then:
+    if current is recorded:
         return False
-    if isinstance(now, Tensor) or isinstance(then, Tensor):
+    if isinstance(current, Tensor) or isinstance(recorded, Tensor):
         return True
-    if isinstance(now, (bool, int, float, str)):
-        return bool(value_key(now) != value_key(then))
-    return bool(now != then)
+    if isinstance(current, (bool, int, float, str)):
+        return bool(value_key(current) != value_key(recorded))
+    return bool(current != recorded)
 
 
 def _keeps_facts(owner: Stateful, facts: dict[Any, Any], names: Any) -> bool:
     """Whether `owner` has facts of these names, including these facts."""
-    now = owner.facts()
-    return now.keys() == names and not any(differs(now[k], v) for k, v in facts.items())
+    current = owner.facts()
+    return current.keys() == names and not any(differs(current[k], v) for k, v in facts.items())

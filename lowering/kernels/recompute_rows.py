@@ -152,9 +152,9 @@ def elementwise_node(op: ir.Operation | None) -> Node | None:
     if node is None or node.reductions or len(node.results) != 1 or not is_full(node, node.outputs[0]):
         return None
     *body, _ = node.body.operations
-    alone = all(o.operation.name.startswith(("arith.", "math.")) for o in body)
+    is_elementwise = all(o.operation.name.startswith(("arith.", "math.")) for o in body)
     begins = list(node.body.arguments)[len(node.inputs)]
-    return node if alone and not any(True for _ in begins.uses) else None
+    return node if is_elementwise and not any(True for _ in begins.uses) else None
 
 
 def is_full(node: Node, use: Use) -> bool:

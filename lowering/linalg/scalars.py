@@ -210,9 +210,9 @@ class Scalars:
         Round-to-odd truncates, and sets the last bit of inexact results. Results that round-to-nearest moved away
         from zero are moved back by one unit first.
         """
-        near = self._float_to_float(x, dtypes.float64, dtypes.float32)
-        back = self._float_to_float(near, dtypes.float32, dtypes.float64)
-        bits = self.e.op("arith.bitcast", self.e.element(dtypes.int32), [near])
+        nearest = self._float_to_float(x, dtypes.float64, dtypes.float32)
+        back = self._float_to_float(nearest, dtypes.float32, dtypes.float64)
+        bits = self.e.op("arith.bitcast", self.e.element(dtypes.int32), [nearest])
         rounded, exact = (self._same_type("math.absf", v) for v in (back, x))
         away, lost = self.compare("gt", rounded, exact, dtypes.float64), self.compare("ne", back, x, dtypes.float64)
         away, lost = (self.convert(flag, dtypes.bool_, dtypes.int32) for flag in (away, lost))

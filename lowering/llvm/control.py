@@ -78,13 +78,13 @@ class ControlWriter:
         initial, constants = list(self.inputs[: self.states]), self.inputs[self.states :]
         final = [self.result_of[i] for i in range(self.states)]
         start, carried = self._loop([(ADDRESS, name) for name in (*initial, *final, *self.alternate)])
-        now, target, other = (carried[n * self.states : (n + 1) * self.states] for n in range(3))
-        self._run(0, [*now, *constants], [self.predicate])
+        states, target, other = (carried[n * self.states : (n + 1) * self.states] for n in range(3))
+        self._run(0, [*states, *constants], [self.predicate])
         after = self._branch(self._load(self.predicate))
-        self._run(1, [*now, *constants], target)
+        self._run(1, [*states, *constants], target)
         self._jump(start, [(ADDRESS, name) for name in (*target, *other, *target)])
         writer.line(f"{after}:")
-        self._copy_states(now)
+        self._copy_states(states)
 
     def conditional(self) -> None:
         """A block for each body."""

@@ -62,10 +62,10 @@ def expm1(m: Math, x: str) -> str:
     plain, highest = m.format.expm1_limit, m.format.exp_range[1]
     inside = m.clamp(x, -plain, highest)
     r, n = _reduced(m, inside)
-    near = expm1_polynomial(m, r)
+    polynomial = expm1_polynomial(m, r)
     scale = m.power_of_two(m.on_bits("minsi", n, m.number(64)))
-    small = m.fma(scale, near, m.op("subf", scale, m.const(1.0)))
-    large = scaled(m, m.op("addf", near, m.const(1.0)), n)
+    small = m.fma(scale, polynomial, m.op("subf", scale, m.const(1.0)))
+    large = scaled(m, m.op("addf", polynomial, m.const(1.0)), n)
     y = m.select(m.compare("cmpf", "ogt", x, m.const(plain)), large, small)
     return m.select(m.compare("cmpf", "oeq", x, m.const(0.0)), x, y)
 
@@ -169,8 +169,8 @@ def erf(m: Math, x: str) -> str:
     small = m.fma(m.polynomial(m.op("mulf", x, x), *m.format.erf), x, x)
     large = m.op("subf", m.const(1.0), _erfc(m, m.clamp(size, 0.0, m.format.erf_limits[1])))
     # NaN is in the small branch, which keeps NaN.
-    near = m.compare("cmpf", "ult", size, m.const(m.format.erf_limits[0]))
-    return m.copysign(m.select(near, small, large), x)
+    is_small = m.compare("cmpf", "ult", size, m.const(m.format.erf_limits[0]))
+    return m.copysign(m.select(is_small, small, large), x)
 
 
 def _erfc(m: Math, x: str) -> str:

@@ -52,13 +52,13 @@ def _less(m: Math, bits: str, bound: int) -> str:
 def f32_odd_of_f64(m: Math, x: str) -> str:
     """An f64 as f32, rounded to odd, so that a second rounding causes no double rounding."""
     f = Math(m.lanes, m.writer)
-    near = m.convert("truncf", x, "f64", "f32")
-    back = m.convert("extf", near, "f32", "f64")
+    nearest = m.convert("truncf", x, "f64", "f32")
+    back = m.convert("extf", nearest, "f32", "f64")
     above = m.compare("cmpf", "ogt", m.absolute(back), m.absolute(x))
-    bits = f.bits(near)
+    bits = f.bits(nearest)
     below = f.select(above, f.on_bits("subi", bits, f.number(1)), bits, element="i32")
     odd = f.from_bits(f.on_bits("ori", below, f.number(1)))
-    return f.select(m.compare("cmpf", "one", back, x), odd, near)
+    return f.select(m.compare("cmpf", "one", back, x), odd, nearest)
 
 
 def fma_f32(m: Math, a: str, b: str, c: str) -> str:
@@ -86,6 +86,6 @@ def fma_f64(m: Math, a: str, b: str, c: str) -> str:
 
 def _split(m: Math, x: str) -> tuple[str, str]:
     """The high and the low half of the digits of an f64."""
-    spread = m.op("mulf", x, m.const(_SPLITTER))
-    high = m.op("subf", spread, m.op("subf", spread, x))
+    scaled = m.op("mulf", x, m.const(_SPLITTER))
+    high = m.op("subf", scaled, m.op("subf", scaled, x))
     return high, m.op("subf", x, high)

@@ -230,8 +230,8 @@ class _CopyStep:
         if axis == 0:
             return self._copy(sizes, source, target)
         # Several short runs are copied in one parallel step.
-        many = isinstance(run, int) and run < self.limits.short_run
-        outer, rows = (sizes[: axis - 1], sizes[axis - 1]) if many else (sizes[:axis], 1)
+        is_short = isinstance(run, int) and run < self.limits.short_run
+        outer, rows = (sizes[: axis - 1], sizes[axis - 1]) if is_short else (sizes[:axis], 1)
 
         def step(number: str) -> None:
             target_run = target

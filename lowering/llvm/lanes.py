@@ -109,9 +109,9 @@ class Lanes:
     def load_stride_two(self, memory: MemRef, indices: Sequence[str], element: str) -> LaneValue:
         """Loads every second element from `indices` on, by two vectors that do not read beyond the last element."""
         w, width = self.writer, self.width or 1
-        further = w.binary("addi", indices[-1], width - 1)
+        last = w.binary("addi", indices[-1], width - 1)
         halves = []
-        for number, start in enumerate((indices[-1], further)):
+        for number, start in enumerate((indices[-1], last)):
             lanes = replace(self, mask=None, preheader=None, active=None)
             if self.active is not None:
                 remaining = w.binary("subi", w.binary("muli", self.active, 2), width if number else 1)

@@ -95,8 +95,8 @@ class MemoryAccess:
         """Prefetches the memory one page after a vector, which may be beyond the end of the tensor."""
         w, target, bits = self.nest.writer, self.nest.kernel.target, element_bits(memory_type(element))
         for offset in range(0, self.nest.lane_count, target.cache_line_bytes * 8 // bits):
-            further = w.binary("addi", indices[-1], target.page_bytes * 8 // bits + offset)
-            w.line(f"memref.prefetch {memory.at([*indices[:-1], further])}, read, locality<3>, data : {memory.type}")
+            ahead = w.binary("addi", indices[-1], target.page_bytes * 8 // bits + offset)
+            w.line(f"memref.prefetch {memory.at([*indices[:-1], ahead])}, read, locality<3>, data : {memory.type}")
 
     def _exceeds_cache(self, subscripts: Sequence[Subscript], element: str) -> bool:
         """Whether a tensor of static size does not fit in the L2 cache."""

@@ -41,9 +41,9 @@ class MicroKernel:
         for r, row in enumerate(rows):
             nest.indices |= row
             left = load(r) if load else contraction.load(contraction.left, nest.scalars)
-            spread = nest.writer.op(f"vector.broadcast {left.name} : {left.element} to {contraction.vector_type}")
+            broadcast = nest.writer.op(f"vector.broadcast {left.name} : {left.element} to {contraction.vector_type}")
             for v, vector in enumerate(right):
-                after.append(contraction.multiply_add(spread, vector, carried[r * len(right) + v]))
+                after.append(contraction.multiply_add(broadcast, vector, carried[r * len(right) + v]))
         return after
 
     def _right(self, depth: Index, vector: int) -> str:

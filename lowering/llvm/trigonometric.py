@@ -90,16 +90,16 @@ def _arcsine_parts(m: Math, x: str) -> tuple[str, str]:
     """Whether |x| > 1/2, and the arc sine of |x|, or of sqrt((1 - |x|) / 2) in that case."""
     size = m.absolute(x)
     large = m.compare("cmpf", "ogt", size, m.const(0.5))
-    far = m.op("mulf", m.op("subf", m.const(1.0), size), m.const(0.5))
-    z = m.select(large, far, m.op("mulf", size, size))
+    near_one = m.op("mulf", m.op("subf", m.const(1.0), size), m.const(0.5))
+    z = m.select(large, near_one, m.op("mulf", size, size))
     return large, _arcsine_polynomial(m, m.select(large, m.unary("sqrt", z), size), z)
 
 
 def asin(m: Math, x: str) -> str:
     """The arc sine: pi/2 - 2 asin(sqrt((1 - x) / 2)) beyond 1/2."""
     large, y = _arcsine_parts(m, x)
-    far = m.op("addf", m.fma(m.const(-2.0), y, m.const(m.format.half_pi[0])), m.const(m.format.half_pi[1]))
-    return m.copysign(m.select(large, far, y), x)
+    near_one = m.op("addf", m.fma(m.const(-2.0), y, m.const(m.format.half_pi[0])), m.const(m.format.half_pi[1]))
+    return m.copysign(m.select(large, near_one, y), x)
 
 
 def acos(m: Math, x: str) -> str:

@@ -289,8 +289,8 @@ def _tiles(gpu: GpuTarget) -> MatmulTiles:
 def _filled(gpu: GpuTarget, tiles: Iterable[MatmulTile]) -> tuple[MatmulTile, ...]:
     """Tiles for an instruction of more rows than `wgmma`: fewer rows leave a part of its rows idle."""
     rows = gpu.tensor_core_shapes[0].rows
-    shares = ((t, min(t.rows / rows, 1) if t.rows >= WGMMA.rows else 1) for t in tiles)
-    return tuple(replace(t, efficiency=t.efficiency * share) for t, share in shares)
+    fractions = ((t, min(t.rows / rows, 1) if t.rows >= WGMMA.rows else 1) for t in tiles)
+    return tuple(replace(t, efficiency=t.efficiency * fraction) for t, fraction in fractions)
 
 
 def _through_registers(gpu: GpuTarget, tiles: Sequence[MatmulTile]) -> tuple[MatmulTile, ...]:

@@ -19,9 +19,9 @@ def nd_signatures(call: Call, mesh: Mesh) -> list[NdSignature]:
     that the record does not allow; the last is all-broadcast. An operator with the slot `nd_sbp` lists its signatures
     itself.
     """
-    alone = call.record.signatures(call)
+    by_axis = call.record.signatures(call)
     descs = [*call.operands, *call.results]
-    products = [p for p in itertools.product(alone, repeat=len(mesh)) if _divides(p, mesh)]
+    products = [p for p in itertools.product(by_axis, repeat=len(mesh)) if _divides(p, mesh)]
     made = [s for s in map(NdSignature.product, products) if _fits(s, descs, mesh)]
     if call.record.nd_sbp is None:
         return made

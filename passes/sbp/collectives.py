@@ -267,17 +267,17 @@ def _fail_mismatch(programs: Sequence[Sequence[ir.Operation]], at: Sequence[int]
     rank = next(r for r, n in enumerate(at) if n < len(programs[r]))
     op = programs[rank][at[rank]]
     for other in members_of(op, rank, mesh):
-        there = programs[other][at[other]] if at[other] < len(programs[other]) else None
-        if there is None:
+        other_op = programs[other][at[other]] if at[other] < len(programs[other]) else None
+        if other_op is None:
             raise PassError(
                 f"expected all ranks to issue the same collectives, got {len(programs[rank])} on rank {rank}"
                 f" and {len(programs[other])} on rank {other}: rank {rank} waits at {collective_text(op)}",
                 op.location,
             )
-        if collective_text(there) != collective_text(op):
+        if collective_text(other_op) != collective_text(op):
             raise PassError(
                 f"collective {at[rank]}: rank {rank} issues {collective_text(op)}, "
-                f"but rank {other} issues {collective_text(there)}",
+                f"but rank {other} issues {collective_text(other_op)}",
                 op.location,
             )
 

@@ -66,9 +66,12 @@ class Inference:
         assign_placements(function, self.reader.submeshes, self.reader.registry)
         elsewhere = next((op for op in operations_in(function) if crosses(op)), None)
         if elsewhere is not None:
-            here, there = (self.reader.submeshes[p] for p in (self.reader.placement, placement_of(elsewhere)))
+            placement, other_placement = (
+                self.reader.submeshes[p] for p in (self.reader.placement, placement_of(elsewhere))
+            )
             raise PassError(
-                f"{elsewhere.name}: expected bodies on one placement, {here}, got a cast to {there}; move the tensor"
+                f"{elsewhere.name}: expected bodies on one placement, {placement}, "
+                f"got a cast to {other_placement}; move the tensor"
                 " before or after",
                 elsewhere.location,
             )

@@ -86,8 +86,8 @@ def _batches(transport: Transport, tensors: Sequence[Array]) -> list[list[int]]:
     All members compute the same batches, since the sizes of whole tensors are the same on each.
     """
     small = [i for i, a in enumerate(tensors) if 0 < a.nbytes <= transport.max_packed_bytes]
-    alone = [[i] for i, a in enumerate(tensors) if a.nbytes > transport.max_packed_bytes]
-    return [small, *alone] if small else alone
+    unpacked = [[i] for i, a in enumerate(tensors) if a.nbytes > transport.max_packed_bytes]
+    return [small, *unpacked] if small else unpacked
 
 
 def _widened(array: Array) -> Array:

@@ -85,9 +85,9 @@ class Resharding:
         """The owner among `indices` that sends to the receiver at `index`: the receiver itself if it is an owner; for
         equal meshes the owner nearest in the mesh.
         """
-        mine = [p for p in indices if self.before.at[p] == self.after.at[index]]
-        if mine:
-            return mine[0]
+        own = [p for p in indices if self.before.at[p] == self.after.at[index]]
+        if own:
+            return own[0]
         if self.before.mesh != self.after.mesh:
             return indices[index % len(indices)]
         at, number = coordinate(index, self.before.mesh), 0

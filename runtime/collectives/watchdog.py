@@ -91,8 +91,8 @@ class Watchdog:
                 continue
             if waited > self.limit:
                 last = min(rows, key=lambda r: (r.step, r.state == WAITING, r.text == row.text))
-                there = f"rank {last.rank} is {_where(last)}"
-                self.abort(f"rank {row.rank} has waited {waited:.0f} s {_where(row)}; {there}")
+                last_text = f"rank {last.rank} is {_where(last)}"
+                self.abort(f"rank {row.rank} has waited {waited:.0f} s {_where(row)}; {last_text}")
             elif ended and waited > GRACE_SECONDS:
                 self.abort(
                     f"rank {row.rank} waits {_where(row)}, but rank {ended[0].rank} has ended {_where(ended[0])}"

@@ -252,9 +252,9 @@ def is_on_device(value: Any) -> bool:
         return True
     if isinstance(value, (np.ndarray, np.generic)):
         return False
-    asked = getattr(value, "__dlpack_device__", None)
-    if asked is not None:
-        return int(asked()[0]) in (dlpack.CUDA, dlpack.MANAGED)
+    device_of = getattr(value, "__dlpack_device__", None)
+    if device_of is not None:
+        return int(device_of()[0]) in (dlpack.CUDA, dlpack.MANAGED)
     return hasattr(value, "__cuda_array_interface__")
 
 

@@ -105,7 +105,7 @@ class CompileWorkers:
             return
         try:
             pairs = [Pipe() for _ in range(count)]
-            self.process = _start_parent(self.arch, [theirs for _, theirs in pairs])
+            self.process = _start_parent(self.arch, [child for _, child in pairs])
         except OSError:
             _reserve(-count)
             return

@@ -161,8 +161,8 @@ class Device:
         """The bytes in use by arrays and programs of this process, and their peak since `reset_peak`."""
         attributes = _cuda().CUmemPool_attribute
         names = (attributes.CU_MEMPOOL_ATTR_USED_MEM_CURRENT, attributes.CU_MEMPOOL_ATTR_USED_MEM_HIGH)
-        now, peak = (int(call("cuMemPoolGetAttribute", self.pool, name)) for name in names)
-        return now, peak
+        current, peak = (int(call("cuMemPoolGetAttribute", self.pool, name)) for name in names)
+        return current, peak
 
     def reset_peak(self) -> None:
         """Restarts the peak of `memory` at the bytes in use."""

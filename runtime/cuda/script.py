@@ -175,8 +175,8 @@ class Recorder:
 
     def temporary(self, size: int) -> int:
         """A temporary whose size was not known at compile time; it lives until `release`."""
-        number, now = len(self.buffers), len(self.commands)
-        self.buffers.append(Buffer(number, "temporary", size, now, 1 << 60))
+        number, command = len(self.buffers), len(self.commands)
+        self.buffers.append(Buffer(number, "temporary", size, command, 1 << 60))
         self.extents[self.region_address("temporary", number)] = size
         return self.region_address("temporary", number)
 

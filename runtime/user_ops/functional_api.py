@@ -121,11 +121,13 @@ class Parameter:
             raise TypeError(f"{self.name}: {error}") from None
 
     def _tensors(self, value: Any, is_tensor: Callable[[Any], bool]) -> Argument:
-        many = self.type == "TensorTuple"
-        items = value if isinstance(value, (list, tuple)) else None if many else [value]
-        if items is None or not all(map(is_tensor, items)) or (not many and len(items) != 1):
-            raise TypeError(f"{self.name}: expected {'tensors' if many else 'a tensor'}, got {type(value).__name__}")
-        return functions.Argument(None, tuple(items) if many else value)
+        is_list = self.type == "TensorTuple"
+        items = value if isinstance(value, (list, tuple)) else None if is_list else [value]
+        if items is None or not all(map(is_tensor, items)) or (not is_list and len(items) != 1):
+            raise TypeError(
+                f"{self.name}: expected {'tensors' if is_list else 'a tensor'}, got {type(value).__name__}"
+            )
+        return functions.Argument(None, tuple(items) if is_list else value)
 
     def __str__(self) -> str:
         repeat = "" if self.repeat is None else f"[{self.repeat}]"

@@ -43,10 +43,10 @@ def find_operator(registry: Registry, name: str) -> tuple[Operator, dict[str, st
     Raises:
         OperatorError: the operator does not exist.
     """
-    now, renamed = (name, {}) if name in registry else OLDER_NAMES.get(name, (operation_name(name), {}))
-    if now not in registry:
+    current, renamed = (name, {}) if name in registry else OLDER_NAMES.get(name, (operation_name(name), {}))
+    if current not in registry:
         raise OperatorError(registry.unknown(name))
-    return registry[now], renamed
+    return registry[current], renamed
 
 
 def operation_name(name: str) -> str:

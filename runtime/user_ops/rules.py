@@ -83,8 +83,8 @@ class LibraryRules:
         """
         rest, named = iter(op.results), {}
         for counts in self.outputs:
-            asked = op.attrs[count_attribute(counts.name)] if counts.is_variable else counts.min_count
-            size = counts.check(int(asked), op)
+            count = op.attrs[count_attribute(counts.name)] if counts.is_variable else counts.min_count
+            size = counts.check(int(count), op)
             named[counts.name] = tuple(next(rest, None) for _ in range(size))
         return named
 

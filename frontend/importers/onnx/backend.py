@@ -72,10 +72,10 @@ class OneFlowBackend(Backend):  # type: ignore[misc]  # ONNX's classes are not t
             helper.make_tensor_value_info(name, NUMBERS[np.asarray(v).dtype.name], np.shape(v))
             for name, v in zip(names, values, strict=True)
         ]
-        asked = [onnx.ValueInfoProto(name=name) for name in node.output if name]
+        outputs = [onnx.ValueInfoProto(name=name) for name in node.output if name]
         version = int(options.pop("opset_version", onnx.defs.onnx_opset_version()))
         imports = [helper.make_opsetid(node.domain, version)]
-        model = helper.make_model(helper.make_graph([node], "node", arrays, asked), opset_imports=imports)
+        model = helper.make_model(helper.make_graph([node], "node", arrays, outputs), opset_imports=imports)
         return cls.run_model(model, values, device, **options)
 
     @classmethod

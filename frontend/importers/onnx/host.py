@@ -63,10 +63,10 @@ def _cast(x: np.ndarray, *, to: int, saturate: int = 1, round_mode: str = "") ->
 
 def _reduced(function: Callable[..., Any]) -> Callable[..., Any]:
     def fold(x: np.ndarray, axes: Any = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Any:
-        along = None if axes is None or not np.size(axes) else tuple(int(a) for a in np.ravel(axes))
-        if along is None and noop_with_empty_axes:
+        dims = None if axes is None or not np.size(axes) else tuple(int(a) for a in np.ravel(axes))
+        if dims is None and noop_with_empty_axes:
             return NotImplemented
-        reduced = function(x, axis=along, keepdims=bool(keepdims))
+        reduced = function(x, axis=dims, keepdims=bool(keepdims))
         return np.asarray(reduced, x.dtype)
 
     return fold

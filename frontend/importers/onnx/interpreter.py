@@ -237,8 +237,8 @@ class Interpreter:
         types = [_type_of(x) for x in operands]
         function = standard_function(node, tuple(t.SerializeToString() if t else b"" for t in types))
         if function is None:
-            near = suggestion(node.op, operator_names(node.domain))
-            raise OnnxError(f"the operator is not supported{near}")
+            advice = suggestion(node.op, operator_names(node.domain))
+            raise OnnxError(f"the operator is not supported{advice}")
         return function
 
 

@@ -43,8 +43,8 @@ def _ceil_mode(w: Any, c: Any, dilation: Sequence[int]) -> int:
         w.desc(c.x).shape[2:], counts, c.attrs["kernel_size"], c.attrs["stride"], c.attrs["padding"], dilation,
         strict=True,
     )  # fmt: skip
-    for size, count, kernel, stride, pad, spread in rows:
-        reach = spread * (kernel - 1) + 1
+    for size, count, kernel, stride, pad, step in rows:
+        reach = step * (kernel - 1) + 1
         if size is not None and count is not None:
             last = size + 2 * pad - reach
             modes &= {mode for mode in (1, 0) if count == (-(-last // stride) if mode else last // stride) + 1}

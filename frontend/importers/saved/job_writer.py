@@ -37,17 +37,17 @@ def write_job(entry: ir.Operation, name: str, variables: Sequence[str]) -> tuple
     writer = _Writer(name)
     arguments = list(entry.regions[0].blocks[0].arguments)
     count = len(arguments) - len(variables)
-    taken = []
+    operands = []
     for number, argument in enumerate(arguments[:count]):
         writer.names[argument] = f"%arg{number}"
-        taken.append(f"%arg{number}: {_type(argument)}")
+        operands.append(f"%arg{number}: {_type(argument)}")
         writer.source("input", f"{name}-input_{number}", argument, [argument])
     for argument, variable in zip(arguments[count:], variables, strict=True):
         writer.source("variable", variable, argument, [])
     for op in entry.regions[0].blocks[0].operations:
         writer.operation(op.operation)
     kinds = ", ".join(map(_type, writer.results))
-    head = f"  oneflow.job @{name}({', '.join(taken)}) -> ({kinds}) {{"
+    head = f"  oneflow.job @{name}({', '.join(operands)}) -> ({kinds}) {{"
     return "\n".join(["module {", head, *writer.lines, "  }", "}", ""]), writer.constants
 
 

@@ -135,25 +135,25 @@ def transposed_loops(
     """The loops along which results and an operand are contiguous, where these are two loops; else None."""
     one = Size.of(1)
     outer = [n for n in structure.outer if sizes[n] != one]
-    along = [n for n in outer if forms[-1].loops.get(n) == one]
-    if len(along) != 1 or any(f.computed for f in forms):
+    contiguous = [n for n in outer if forms[-1].loops.get(n) == one]
+    if len(contiguous) != 1 or any(f.computed for f in forms):
         return None
-    others = [n for f in forms if along[0] in f.loops and f.loops[along[0]] != one
+    others = [n for f in forms if contiguous[0] in f.loops and f.loops[contiguous[0]] != one
               for n in outer if f.loops.get(n) == one]  # fmt: skip
-    return (along[0], others[0]) if others else None
+    return (contiguous[0], others[0]) if others else None
 
 
-def transpose_sides(across: int | None, along: int | None) -> tuple[int, int]:
+def transpose_sides(strided: int | None, contiguous: int | None) -> tuple[int, int]:
     """The sides of a transpose's block by the sizes of its loops; the second side is along the results."""
     limits = gpu_target().kernels.blocks
     first, second = (
         limits.max_transpose_side if size is None else min(limits.max_transpose_side, power_of_two(size))
-        for size in (across, along)
+        for size in (strided, contiguous)
     )
     if first < limits.max_transpose_side:
-        second = min(limits.transpose // first, power_of_two(along or limits.transpose))
+        second = min(limits.transpose // first, power_of_two(contiguous or limits.transpose))
     elif second < limits.max_transpose_side:
-        first = min(limits.transpose // second, power_of_two(across or limits.transpose))
+        first = min(limits.transpose // second, power_of_two(strided or limits.transpose))
     return first, second
 
 

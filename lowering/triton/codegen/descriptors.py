@@ -147,16 +147,16 @@ class Descriptor:
     def load(self, order: Sequence[str], name: str = "") -> str:
         """The text that loads a block with the dimensions `order`; `name` is a variable for the descriptor."""
         text = f"{name or self.name}.load({self.coordinates})"
-        spread = [d.axis for d in self.dimensions if not d.axis.scalar]
-        if len(spread) < len(self.dimensions):
-            text = f"{text}.reshape({', '.join(str(a.block) for a in spread)})"
-        return text if [a.name for a in spread] == list(order) else f"{text}.T"
+        axes = [d.axis for d in self.dimensions if not d.axis.scalar]
+        if len(axes) < len(self.dimensions):
+            text = f"{text}.reshape({', '.join(str(a.block) for a in axes)})"
+        return text if [a.name for a in axes] == list(order) else f"{text}.T"
 
     def store(self, value: str, order: Sequence[str]) -> str:
         """The text that stores a block with the dimensions `order`."""
-        spread = [d.axis for d in self.dimensions if not d.axis.scalar]
-        text = value if [a.name for a in spread] == list(order) else f"{value}.T"
-        if len(spread) < len(self.dimensions):
+        axes = [d.axis for d in self.dimensions if not d.axis.scalar]
+        text = value if [a.name for a in axes] == list(order) else f"{value}.T"
+        if len(axes) < len(self.dimensions):
             text = f"{text}.reshape({', '.join(self._blocks)})"
         return f"{self.name}.store({self.coordinates}, {text})"
 

@@ -288,8 +288,8 @@ class LoopNest:
         if a.fold is None:
             return lanes
         if a.maximum is not None:
-            least, whole = constant_text('float("-inf")', "f32"), self.values[a.maximum].name
-            safe = f"tl.where({whole} == {least}, 0.0, {whole})"
+            least, maximum = constant_text('float("-inf")', "f32"), self.values[a.maximum].name
+            safe = f"tl.where({maximum} == {least}, 0.0, {maximum})"
             text = f"{a.name} * tl.exp({self.running_maxima[a.maximum]} - {safe})"
             lanes = self.writer.define(text, a.element, OUTER)
         return self._combined(a.fold, a.start, self._reduce(lanes, a.fold))

@@ -123,9 +123,9 @@ class Contraction:
         read = [u.value for n in self.structure.nodes for u in n.inputs if n not in self.terms]
         own = [u.value for n in self.terms for u in n.inputs]
         is_alone = all(v in self.kernel.tensors and v not in read for v in own)
-        along = all(map(reduces_contiguously, self.terms))
+        contiguous = all(map(reduces_contiguously, self.terms))
         same = len(set(self.elements)) == 1 and self.elements[0] in FLOAT8
-        return same and is_alone and along and gpu_target().has_float8
+        return same and is_alone and contiguous and gpu_target().has_float8
 
     def _is_contiguous(self, loop: int) -> bool:
         """Whether an operand is contiguous along a loop."""
@@ -140,13 +140,23 @@ class Contraction:
         """The product for the cost model."""
         batch, rows, columns, depth = map(self._count, (self.batch, self.rows, self.columns, self.depth))
         width = max(bytes_of(e) for e in self.elements)
-        gathered, along = has_innermost_window(self.product), reduces_contiguously(self.product)
+        gathered, contiguous = has_innermost_window(self.product), reduces_contiguously(self.product)
         # Blocks of f32 that tensor cores cannot read as they are stored would pass through registers.
-        is_readable = width == 2 or self.multiplies_float8 or (self.precision == "tf32" and along)
+        is_readable = width == 2 or self.multiplies_float8 or (self.precision == "tf32" and contiguous)
         described = is_readable and gpu_target().has_tma and self._is_described()
         left, right = (operand_reuse(map(self._size, self._loops(u)), self._elements(u)) for u in self.product.inputs)
         finished = [bytes_of(str(use.value.type.element_type)) for _, use in self.epilogue_uses]
-        operands = batch, rows, columns, depth * len(self.terms), width, described, gathered, (left, right), along
+        operands = (
+            batch,
+            rows,
+            columns,
+            depth * len(self.terms),
+            width,
+            described,
+            gathered,
+            (left, right),
+            contiguous,
+        )
         others = (n for n in self.structure.nodes if all(n is not term for term in self.terms))
         operations = sum(len(n.body.operations) - 1 for n in others)
         return Product(*operands, sum(finished), max(finished), operations, self.precision)

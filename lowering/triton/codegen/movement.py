@@ -180,8 +180,8 @@ class _Slice:
         moves = zip(self.offsets, self.sizes, self.steps, self.target.shape, strict=True)
         return {
             axis
-            for axis, (offset, size, step, whole) in enumerate(moves)
-            if offset != Size() or step != Size.of(1) or size != whole
+            for axis, (offset, size, step, full_size) in enumerate(moves)
+            if offset != Size() or step != Size.of(1) or size != full_size
         }
 
     @property

@@ -154,8 +154,8 @@ class ScatterNest:
         """Whether an operation is written as a part of the update."""
         if self.update is None:
             return False
-        alone = self.atomic is not None and (op == self.atomic or op in self.accesses)
-        return alone or op in self.update.conditional
+        is_update = self.atomic is not None and (op == self.atomic or op in self.accesses)
+        return is_update or op in self.update.conditional
 
     def _insert(self, op: ir.Operation, env: dict[ir.Value, Value]) -> None:
         value, condition = op.operands[0], None
@@ -216,13 +216,13 @@ class Update:
             return None
         value, place = inserts[0].operands[0], list(inserts[0].operands)[2:]
         reads = [o for o in accesses if o.name == "tensor.extract"]
-        there = [o for o in reads if list(o.operands)[1:] == place]
-        has_other_reads = len(there) < len(reads)
+        own_reads = [o for o in reads if list(o.operands)[1:] == place]
+        has_other_reads = len(own_reads) < len(reads)
         choice = None if isinstance(value, ir.BlockArgument) else value.owner
-        if choice is None or choice.name != "arith.select" or choice.operands[2].owner not in there:
-            return Update(value, None, frozenset(), there, has_other_reads)
-        idle = [o for o in there if all(u.owner.operation == choice for u in o.results[0].uses)]
-        return Update(choice.operands[1], choice.operands[0], frozenset([choice, *idle]), there, has_other_reads)
+        if choice is None or choice.name != "arith.select" or choice.operands[2].owner not in own_reads:
+            return Update(value, None, frozenset(), own_reads, has_other_reads)
+        idle = [o for o in own_reads if all(u.owner.operation == choice for u in o.results[0].uses)]
+        return Update(choice.operands[1], choice.operands[0], frozenset([choice, *idle]), own_reads, has_other_reads)
 
     @property
     def operation(self) -> ir.Operation | None:

@@ -193,8 +193,8 @@ class Tile:
         return groups
 
     def _can_collapse(self, outer: int, inner: int) -> bool:
-        alone = self.opaque.union(*(c.dims for f in self.forms for c, _ in f.computed))
-        if {outer, inner} & alone:
+        separate = self.opaque.union(*(c.dims for f in self.forms for c, _ in f.computed))
+        if {outer, inner} & separate:
             return False
         zero = Size()
         return all(f.loops.get(outer, zero) == f.loops.get(inner, zero) * self.sizes[inner] for f in self.forms)

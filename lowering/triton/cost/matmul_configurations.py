@@ -282,9 +282,10 @@ def is_transposition_worthwhile(product: Product, elements: Sequence[int]) -> bo
     """Whether to copy operands of so many elements of a tf32 product, so that both are contiguous along the depth."""
     if product.target.overrides.transposes_operands:
         return True
-    model, along = product.target.model, replace(product, contiguous_depth=True, tma_readable=_is_aligned(product))
+    model = product.target.model
+    transposed = replace(product, contiguous_depth=True, tma_readable=_is_aligned(product))
     copied = sum(model.dependent_launch + 2 * n * product.element_bytes / model.dram_bytes for n in elements)
-    return _fastest_microseconds(along, True) + copied < _fastest_microseconds(product, True)
+    return _fastest_microseconds(transposed, True) + copied < _fastest_microseconds(product, True)
 
 
 def _is_aligned(product: Product) -> bool:

@@ -130,8 +130,8 @@ class Padding:
             moved = arith.SubIOp(at, index_constant(offset)).result
             first, last = index_constant(0), index_constant(size - 1)
             self.positions.append(arith.MinSIOp(arith.MaxSIOp(moved, first).result, last).result)
-            here = arith.CmpIOp(arith.CmpIPredicate.eq, moved, self.positions[-1]).result
-            inside = here if inside is None else arith.AndIOp(inside, here).result
+            is_same = arith.CmpIOp(arith.CmpIPredicate.eq, moved, self.positions[-1]).result
+            inside = is_same if inside is None else arith.AndIOp(inside, is_same).result
         return inside
 
     def _extract(self, use: Use) -> ir.Value:

@@ -56,8 +56,8 @@ class ControlWriter:
     def steps(self) -> Iterator[str]:
         """A loop over the steps. The last step writes the results."""
         length, states, step = self.control.length, self.control.states, f"i{self.number}"
-        now, target = self._names("s"), self._names("t")
-        yield from _assigned(now, self.inputs[:states])
+        current, target = self._names("s"), self._names("t")
+        yield from _assigned(current, self.inputs[:states])
         yield f"for {step} in range({length}):"
         buffers = zip(self.final, self.spare, strict=True)
         yield from _indented(
@@ -66,28 +66,28 @@ class ControlWriter:
         at = f"({length - 1} - {step})" if self.control.reverse else step
         kept = [n for n in self.control.results if n >= self.control.outputs]
         for number in kept:
-            state, size = now[number - self.control.outputs], self._element_bytes(self._result_type(number))
+            state, size = current[number - self.control.outputs], self._element_bytes(self._result_type(number))
             yield f"{INDENT}run.copy({self._result_at(number, at)}, {state}, {size})"
         elements = enumerate(self.inputs[states : states + self.control.sequences], states)
         arguments = [self._element(x, self.op.operands[i].type, at) for i, x in elements]
         outputs = [self._result_at(n, at) for n in range(states, self.control.outputs)]
         constants = self.inputs[states + self.control.sequences :]
-        yield INDENT + self._run(0, [*now, *arguments, *constants], [*target, *outputs])
-        yield from _indented(_assigned(now, target))
-        yield from self._copy_states(now) if length == 0 else ()
+        yield INDENT + self._run(0, [*current, *arguments, *constants], [*target, *outputs])
+        yield from _indented(_assigned(current, target))
+        yield from self._copy_states(current) if length == 0 else ()
 
     def loop_while(self) -> Iterator[str]:
         """A loop that runs the condition, then the body."""
         states = self.control.states
         constants = self.inputs[states:]
-        now, target, other = (self._names(letter) for letter in "sto")
-        yield from _assigned([*now, *target, *other], [*self.inputs[:states], *self.final, *self.spare])
-        yield self._run(0, [*now, *constants], [self.predicate])
+        current, target, other = (self._names(letter) for letter in "sto")
+        yield from _assigned([*current, *target, *other], [*self.inputs[:states], *self.final, *self.spare])
+        yield self._run(0, [*current, *constants], [self.predicate])
         yield f'while run.read({self.predicate}, 0, "i1"):'
-        yield INDENT + self._run(1, [*now, *constants], target)
-        yield from _indented(_assigned([*now, *target, *other], [*target, *other, *target]))
-        yield INDENT + self._run(0, [*now, *constants], [self.predicate])
-        yield from self._copy_states(now)
+        yield INDENT + self._run(1, [*current, *constants], target)
+        yield from _indented(_assigned([*current, *target, *other], [*target, *other, *target]))
+        yield INDENT + self._run(0, [*current, *constants], [self.predicate])
+        yield from self._copy_states(current)
 
     def branch(self) -> Iterator[str]:
         """One of both bodies."""
@@ -101,9 +101,9 @@ class ControlWriter:
         name = identifier(self.control.functions[number])
         return f"{name}({', '.join(['run', self.workspace, *arguments, *outputs])})"
 
-    def _copy_states(self, now: Sequence[str]) -> Iterator[str]:
+    def _copy_states(self, current: Sequence[str]) -> Iterator[str]:
         """Copies states to the results, unless these are in place."""
-        for number, (state, final) in enumerate(zip(now, self.final, strict=True)):
+        for number, (state, final) in enumerate(zip(current, self.final, strict=True)):
             size = static_bytes(self.op.operands[number].type) or 0
             yield f"if {state} != {final}:"
             yield f"{INDENT}run.copy({final}, {state}, {size})"

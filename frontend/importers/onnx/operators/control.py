@@ -117,8 +117,8 @@ def _looped(count: Any, condition: Any, state: Sequence[Any], body: Graph, node:
     first = as_tensor(np.array(True)) if condition is None else F.reshape(node.tensor(condition), ())
     carried = (as_tensor(np.array(0, np.int64)), first, *map(node.tensor, state))
 
-    def goes_on(now: Sequence[Tensor]) -> Tensor:
-        return now[1] if most is None else F.logical_and(now[1], F.lt(now[0], most))
+    def goes_on(states: Sequence[Tensor]) -> Tensor:
+        return states[1] if most is None else F.logical_and(states[1], F.lt(states[0], most))
 
     def step(now: Sequence[Tensor]) -> tuple[Tensor, ...]:
         further, *after = _tensors(node, body, *now)
@@ -160,13 +160,13 @@ def _unrolled(
     while goes_on and (trips is None or number < trips):
         if number == MAX_UNROLLED_ITERATIONS:
             raise OnnxError(f"expected a loop of at most {MAX_UNROLLED_ITERATIONS} iterations")
-        further, *results = node.call(body, np.array(number, np.int64), np.array(True), *carried)
+        condition, *results = node.call(body, np.array(number, np.int64), np.array(True), *carried)
         carried, scanned = results[: len(carried)], results[len(carried) :]
         collected.append(scanned)
         number += 1
-        if trips is None or has_condition or not _is_true(further):
+        if trips is None or has_condition or not _is_true(condition):
             what = f"{body.outputs[0].name!r}, the condition of a loop"
-            goes_on = bool(node.array_of(further, what).reshape(-1)[0])
+            goes_on = bool(node.array_of(condition, what).reshape(-1)[0])
     scans = _stacked(node, body, len(carried), collected)
     return (*carried, *scans)
 

@@ -68,11 +68,11 @@ def _conv(
     pads: list[int] | None = None,
     strides: list[int] | None = None,
 ) -> Tensor:
-    spatial, kernel, steps, spread = _windows(x, w, kernel_shape, strides, dilations)
-    around = borders(x.sizes()[2:], kernel, steps, spread, pads, auto_pad)
-    if any(before != after for before, after in around):
-        x, around = padded(x, [(0, 0), (0, 0), *around]), [(0, 0)] * spatial
-    return _CONVOLUTIONS[spatial](x, w, b, steps, [before for before, _ in around], spread, group)
+    spatial, kernel, stride, dilation = _windows(x, w, kernel_shape, strides, dilations)
+    padding = borders(x.sizes()[2:], kernel, stride, dilation, pads, auto_pad)
+    if any(before != after for before, after in padding):
+        x, padding = padded(x, [(0, 0), (0, 0), *padding]), [(0, 0)] * spatial
+    return _CONVOLUTIONS[spatial](x, w, b, stride, [before for before, _ in padding], dilation, group)
 
 
 @builder("ConvTranspose")
@@ -91,10 +91,10 @@ def _conv_transpose(
     strides: list[int] | None = None,
 ) -> Tensor:
     """The whole result without padding, cut at both ends."""
-    spatial, kernel, steps, spread = _windows(x, w, kernel_shape, strides, dilations)
-    further = output_padding or [0] * spatial
-    result = _TRANSPOSED[spatial](x, w, None, steps, 0, 0, group, spread)
-    rows = enumerate(zip(x.sizes()[2:], kernel, steps, spread, further, strict=True))
+    spatial, kernel, stride, dilation = _windows(x, w, kernel_shape, strides, dilations)
+    extra_sizes = output_padding or [0] * spatial
+    result = _TRANSPOSED[spatial](x, w, None, stride, 0, 0, group, dilation)
+    rows = enumerate(zip(x.sizes()[2:], kernel, stride, dilation, extra_sizes, strict=True))
     for i, (size, k, s, d, extra) in rows:
         full = s * (size - 1) + d * (k - 1) + 1 + extra
         cut = _cut(full, i, output_shape, pads, auto_pad, size * s)

@@ -101,10 +101,10 @@ def _layer_norm(
     plain = all(v is None or v.shape == shape for v in (scale, bias))
     if plain and not node.asks_for(1) and not node.asks_for(2):
         return F.layer_norm(x, shape, scale, bias, epsilon)
-    wide, along = F.cast(x, dtypes.float32 if x.dtype.bits < 32 else x.dtype), list(range(at, x.rank))
-    mean = F.mean(wide, along, True)
+    wide, dims = F.cast(x, dtypes.float32 if x.dtype.bits < 32 else x.dtype), list(range(at, x.rank))
+    mean = F.mean(wide, dims, True)
     deviation = F.sub(wide, mean)
-    inverse = F.rsqrt(F.add(F.mean(F.square(deviation), along, True), epsilon))
+    inverse = F.rsqrt(F.add(F.mean(F.square(deviation), dims, True), epsilon))
     y = F.mul(F.cast(F.mul(deviation, inverse), x.dtype), scale)
     return (y if bias is None else F.add(y, bias)), mean, inverse
 
@@ -135,9 +135,9 @@ def _lp_norm(x: Tensor, *, axis: int = -1, p: int = 2) -> Tensor:
 
 @builder("MeanVarianceNormalization")
 def _mean_variance_norm(x: Tensor, *, axes: list[int] | None = None) -> Tensor:
-    along = axes or [0, 2, 3]
-    deviation = F.sub(x, F.mean(x, along, True))
-    return F.div(deviation, F.add(F.sqrt(F.mean(F.square(deviation), along, True)), 1e-9))
+    dims = axes or [0, 2, 3]
+    deviation = F.sub(x, F.mean(x, dims, True))
+    return F.div(deviation, F.add(F.sqrt(F.mean(F.square(deviation), dims, True)), 1e-9))
 
 
 @builder("Dropout")

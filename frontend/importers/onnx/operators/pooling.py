@@ -57,19 +57,19 @@ class Windows:
         count = len(kernel)
         if x.rank != count + 2:
             raise OnnxError(f"expected images of {count} spatial dimensions for windows {list(kernel)}, got {x.desc}")
-        steps, spread = strides or [1] * count, dilations or [1] * count
-        around = borders(x.sizes()[2:], kernel, steps, spread, pads, auto_pad)
-        further: list[Any] = [0] * count
+        stride, dilation = strides or [1] * count, dilations or [1] * count
+        padding = borders(x.sizes()[2:], kernel, stride, dilation, pads, auto_pad)
+        extra: list[Any] = [0] * count
         if ceil_mode:
-            rows = enumerate(zip(x.sizes()[2:], kernel, steps, spread, around, strict=True))
+            rows = enumerate(zip(x.sizes()[2:], kernel, stride, dilation, padding, strict=True))
             for i, (size, k, s, d, (before, after)) in rows:
                 if isinstance(size, Size):
                     raise OnnxError(f"expected static spatial sizes for ceil_mode, got {x.desc}")
                 free = size + before + after - d * (k - 1) - 1
                 number = -(-free // s)
                 number -= number * s >= size + before
-                further[i] = max(number * s - free, 0)
-        return cls(kernel, steps, spread, around, further)
+                extra[i] = max(number * s - free, 0)
+        return cls(kernel, stride, dilation, padding, extra)
 
     @property
     def is_plain(self) -> bool:
@@ -109,12 +109,12 @@ def _max_pool(
 ) -> Any:
     windows = Windows.of(x, kernel_shape, strides, dilations, pads, auto_pad, ceil_mode)
     pool, spatial = _MAX[len(kernel_shape)], len(kernel_shape)
-    around, images = [0] * spatial, x
+    padding, images = [0] * spatial, x
     if windows.is_plain:
-        around = [before for before, _ in windows.around]
+        padding = [before for before, _ in windows.around]
     else:
         images = windows.framed(x, _least(x))
-    options = {"stride": windows.strides, "padding": around, "dilation": windows.dilations}
+    options = {"stride": windows.strides, "padding": padding, "dilation": windows.dilations}
     if not node.asks_for(1):
         return pool(images, windows.kernel, **options)
     values, positions = pool(images, windows.kernel, return_indices=True, **options)
@@ -158,9 +158,9 @@ def _average_pool(
 ) -> Tensor:
     windows = Windows.of(x, kernel_shape, strides, dilations, pads, auto_pad, ceil_mode)
     if windows.is_plain and set(windows.dilations) == {1}:
-        around = [before for before, _ in windows.around]
+        padding = [before for before, _ in windows.around]
         return _AVERAGE[len(kernel_shape)](
-            x, windows.kernel, windows.strides, around, count_include_pad=bool(count_include_pad)
+            x, windows.kernel, windows.strides, padding, count_include_pad=bool(count_include_pad)
         )
     total = functools.reduce(F.add, windows.parts(windows.framed(x, 0)))
     ones = F.ones(1, 1, *x.sizes()[2:], dtype=x.dtype)
@@ -220,14 +220,14 @@ def _col2im(
     """Sums of blocks at their positions: each column of `x` is a block."""
     image, block = [int(n) for n in image_shape], [int(n) for n in block_shape]
     count = len(image)
-    steps, spread, border = strides or [1] * count, dilations or [1] * count, pads or [0] * (2 * count)
+    stride, dilation, border = strides or [1] * count, dilations or [1] * count, pads or [0] * (2 * count)
     wide = [n + a + b for n, a, b in zip(image, border[:count], border[count:], strict=True)]
-    numbers = [(n - d * (k - 1) - 1) // s + 1 for n, k, s, d in zip(wide, block, steps, spread, strict=True)]
+    numbers = [(n - d * (k - 1) - 1) // s + 1 for n, k, s, d in zip(wide, block, stride, dilation, strict=True)]
     expect_small(math.prod([*block, *numbers]), "elements of blocks")
     grid = np.zeros((*block, *numbers), np.int64)
     for axis in range(count):
-        element = np.arange(block[axis]) * spread[axis]
-        first = np.arange(numbers[axis]) * steps[axis]
+        element = np.arange(block[axis]) * dilation[axis]
+        first = np.arange(numbers[axis]) * stride[axis]
         place = np.add.outer(element, first)
         shape = [1] * (2 * count)
         shape[axis], shape[count + axis] = place.shape

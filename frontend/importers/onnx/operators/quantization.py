@@ -26,8 +26,8 @@ def _spread(v: Tensor, sizes: tuple[Any, ...], axis: int, block_size: int) -> Te
         return F.reshape(v, [-1 if i == at else 1 for i in range(len(sizes))])
     own = v.sizes()
     each = block_size or -(-sizes[at] // own[at])
-    spread = F.expand(F.unsqueeze(v, at + 1), *own[: at + 1], each, *own[at + 1 :])
-    return F.narrow(F.reshape(spread, (*own[:at], own[at] * each, *own[at + 1 :])), at, 0, sizes[at])
+    repeated = F.expand(F.unsqueeze(v, at + 1), *own[: at + 1], each, *own[at + 1 :])
+    return F.narrow(F.reshape(repeated, (*own[:at], own[at] * each, *own[at + 1 :])), at, 0, sizes[at])
 
 
 def _tensor(value: Any, node: Any) -> Tensor | Codes | None:

@@ -70,9 +70,9 @@ def _run(
     alive = [] if lengths is None else [_alive(inputs[0], lengths)]
 
     def masked(number: int) -> Callable[..., list[Tensor]]:
-        def run(now: Sequence[Tensor], given: Sequence[Tensor]) -> list[Tensor]:
-            after = step(number, now, given[0])
-            return [F.where(given[1], a, b) for a, b in zip(after, now, strict=True)] if alive else after
+        def run(states: Sequence[Tensor], elements: Sequence[Tensor]) -> list[Tensor]:
+            after = step(number, states, elements[0])
+            return [F.where(elements[1], a, b) for a, b in zip(after, states, strict=True)] if alive else after
 
         return run
 

@@ -59,13 +59,13 @@ _REDUCTIONS: dict[str, Callable[[Tensor, list[int], bool], Tensor]] = {
 
 def _reduction(reduce: Callable[[Tensor, list[int], bool], Tensor]) -> Callable[..., Tensor]:
     def build(x: Tensor, axes: Any = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Tensor:
-        along = [] if axes is None else [int(a) % max(x.rank, 1) for a in axes.ravel()]
-        if not along and noop_with_empty_axes:
+        dims = [] if axes is None else [int(a) % max(x.rank, 1) for a in axes.ravel()]
+        if not dims and noop_with_empty_axes:
             return F.squeeze(reduce(F.unsqueeze(x, -1), [x.rank], True), -1)
-        along = along or list(range(x.rank))
+        dims = dims or list(range(x.rank))
         if not x.rank:
             return F.squeeze(reduce(F.reshape(x, (1,)), [0], True), 0)
-        return reduce(x, along, bool(keepdims))
+        return reduce(x, dims, bool(keepdims))
 
     return build
 

@@ -56,8 +56,8 @@ def _sampled_at_points(x: Tensor, grid: Tensor, method: str, padding_mode: str, 
     parts = []
     for choice in itertools.product(*terms):
         index, valid, weight = _combined(choice, sizes, padding_mode, align_corners)
-        spread = F.expand(F.reshape(index, (n, 1, math.prod(points))), -1, c, -1)
-        values = F.reshape(F.gather(flat, 2, spread), (n, c, *points))
+        expanded = F.expand(F.reshape(index, (n, 1, math.prod(points))), -1, c, -1)
+        values = F.reshape(F.gather(flat, 2, expanded), (n, c, *points))
         values = F.where(F.unsqueeze(valid, 1), values, 0.0) if padding_mode == "zeros" else values
         parts.append(values if weight is None else F.mul(values, F.unsqueeze(weight, 1)))
     total: Tensor = functools.reduce(F.add, parts)

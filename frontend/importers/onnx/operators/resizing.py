@@ -56,15 +56,15 @@ def _resize(
     mode: str = "nearest",
     nearest_mode: str = "round_prefer_floor",
 ) -> Tensor:
-    along = [a % x.rank for a in axes] if axes is not None else list(range(x.rank))
-    own = [x.size(a) for a in along]
+    resized = [a % x.rank for a in axes] if axes is not None else list(range(x.rank))
+    own = [x.size(a) for a in resized]
     factors, results = _factors(own, scales, sizes, keep_aspect_ratio_policy)
     region = None if roi is None or not roi.size else roi.reshape(2, -1)
     crops, dtype, outside = coordinate_transformation_mode == "tf_crop_and_resize", x.dtype, np.False_
     sampling = _Sampling(mode, nearest_mode, cubic_coeff_a, bool(exclude_outside), bool(antialias))
     if not dtype.is_float and mode != "nearest":
         x = F.cast(x, dtypes.float32)
-    for i, axis in enumerate(along):
+    for i, axis in enumerate(resized):
         if _is_same(own[i], results[i], factors[i]) and not crops:
             continue
         if isinstance(own[i], Size):
@@ -185,14 +185,14 @@ def _weights(
     matrix = np.zeros((len(at), size))
     for row, place in enumerate(at):
         base = math.floor(place)
-        near = np.arange(base - reach + 1, base + reach + 1)
-        weights = kernel(np.abs(near - place) * scale, a)
-        inside = (near >= 0) & (near < size)
+        neighbours = np.arange(base - reach + 1, base + reach + 1)
+        weights = kernel(np.abs(neighbours - place) * scale, a)
+        inside = (neighbours >= 0) & (neighbours < size)
         if exclude_outside:
             weights = np.where(inside, weights, 0)
         if exclude_outside or antialias:
             weights = weights / weights.sum()
-        np.add.at(matrix[row], np.clip(near, 0, size - 1), weights)
+        np.add.at(matrix[row], np.clip(neighbours, 0, size - 1), weights)
     return matrix
 
 

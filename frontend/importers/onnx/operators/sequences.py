@@ -63,8 +63,8 @@ def _concat(values: list[Any], *, axis: int, new_axis: int = 0, node: Any) -> An
 
 
 @builder("SequenceMap", raw=True)
-def _map(values: list[Any], *further: Any, body: Graph, node: Any) -> Any:
-    items = [node.call(body, v, *(f[i] if isinstance(f, list) else f for f in further)) for i, v in enumerate(values)]
+def _map(values: list[Any], *others: Any, body: Graph, node: Any) -> Any:
+    items = [node.call(body, v, *(f[i] if isinstance(f, list) else f for f in others)) for i, v in enumerate(values)]
     return tuple(list(column) for column in zip(*items, strict=True))
 
 

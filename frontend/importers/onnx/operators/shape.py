@@ -80,11 +80,11 @@ def _transpose(x: Tensor, *, perm: list[int] | None = None) -> Tensor:
 def _squeeze(x: Tensor, axes: Any = None) -> Tensor:
     if axes is None:
         return F.squeeze(x)
-    along = as_sizes(axes)
-    if any(x.shape[a] not in (1, None) for a in along):
-        raise OnnxError(f"expected size 1 along {along} to squeeze, got {x.desc}")
-    kept = [d for i, d in enumerate(x.sizes()) if i not in [a % x.rank for a in along]]
-    return F.reshape(x, kept) if any(x.shape[a] is None for a in along) else F.squeeze(x, along)
+    dims = as_sizes(axes)
+    if any(x.shape[a] not in (1, None) for a in dims):
+        raise OnnxError(f"expected size 1 along {dims} to squeeze, got {x.desc}")
+    kept = [d for i, d in enumerate(x.sizes()) if i not in [a % x.rank for a in dims]]
+    return F.reshape(x, kept) if any(x.shape[a] is None for a in dims) else F.squeeze(x, dims)
 
 
 @builder("Unsqueeze", known="axes")
@@ -161,9 +161,9 @@ def _cut(x: Tensor, axis: int, start: Any, end: Any, step: int) -> Tensor:
 def _pad(
     x: Tensor, pads: np.ndarray, constant_value: Any = None, axes: Any = None, *, mode: str = "constant"
 ) -> Tensor:
-    along = list(range(x.rank)) if axes is None else [a % x.rank for a in as_sizes(axes)]
+    dims = list(range(x.rank)) if axes is None else [a % x.rank for a in as_sizes(axes)]
     amounts = as_sizes(pads)
-    pairs = {a: (amounts[i], amounts[i + len(along)]) for i, a in enumerate(along)}
+    pairs = {a: (amounts[i], amounts[i + len(dims)]) for i, a in enumerate(dims)}
     if mode == "constant":
         value = 0 if constant_value is None else constant_value.reshape(-1)[0].item()
         return padded(x, [pairs.get(i, (0, 0)) for i in range(x.rank)], value)
@@ -257,9 +257,9 @@ def _space_to_depth(x: Tensor, *, blocksize: int, mode: str = "DCR") -> Tensor:
 
 @builder("CenterCropPad", known="shape")
 def _center_crop_pad(x: Tensor, shape: np.ndarray, *, axes: list[int] | None = None) -> Tensor:
-    along = range(x.rank) if axes is None else [a % x.rank for a in axes]
+    dims = range(x.rank) if axes is None else [a % x.rank for a in axes]
     pairs = [(0, 0)] * x.rank
-    for axis, wanted in zip(along, as_sizes(shape), strict=True):
+    for axis, wanted in zip(dims, as_sizes(shape), strict=True):
         missing = wanted - x.size(axis)
         before = missing // 2 if missing >= 0 else -(-missing // 2)
         pairs[axis] = (before, missing - before)

@@ -29,12 +29,12 @@ def _adagrad(
     epsilon: float = 0.0,
     norm_coefficient: float = 0.0,
 ) -> Any:
-    now = F.div(rate, F.add(F.mul(F.cast(count, dtypes.float32), decay_factor), 1.0))
+    decayed_rate = F.div(rate, F.add(F.mul(F.cast(count, dtypes.float32), decay_factor), 1.0))
 
     def step(x: Tensor, g: Tensor, h: Tensor) -> tuple[Tensor, ...]:
         g = F.add(F.mul(x, norm_coefficient), g)
         h = F.add(h, F.mul(g, g))
-        return F.sub(x, F.div(F.mul(now, g), F.add(F.sqrt(h), epsilon))), h
+        return F.sub(x, F.div(F.mul(decayed_rate, g), F.add(F.sqrt(h), epsilon))), h
 
     return _each(tensors, 3, step)
 
@@ -66,13 +66,13 @@ def _adam(
 ) -> Any:
     steps = F.cast(count, dtypes.float32)
     corrected = F.div(F.mul(rate, F.sqrt(F.sub(1.0, F.pow(beta, steps)))), F.sub(1.0, F.pow(alpha, steps)))
-    now = F.where(F.gt(count, 0), corrected, rate)
+    corrected_rate = F.where(F.gt(count, 0), corrected, rate)
 
     def step(x: Tensor, g: Tensor, v: Tensor, h: Tensor) -> tuple[Tensor, ...]:
         g = F.add(F.mul(x, norm_coefficient), g)
         v = F.add(F.mul(v, alpha), F.mul(g, 1 - alpha))
         h = F.add(F.mul(h, beta), F.mul(F.mul(g, g), 1 - beta))
-        moved = F.sub(x, F.div(F.mul(now, v), F.add(F.sqrt(h), epsilon)))
+        moved = F.sub(x, F.div(F.mul(corrected_rate, v), F.add(F.sqrt(h), epsilon)))
         return F.mul(moved, 1 - norm_coefficient_post), v, h
 
     return _each(tensors, 4, step)

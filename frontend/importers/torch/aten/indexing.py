@@ -38,14 +38,14 @@ def index_put(x: Any, indices: Any, values: Any, accumulate: bool = False) -> An
     _refuse_masks(indices)
     axes = [d for d, at in enumerate(indices) if at is not None]
     rest = [d for d in range(x.rank) if d not in axes]
-    spread = broadcast_sizes([indices[d].sizes() for d in axes])
-    at = F.stack([F.expand(wrapped_positions(indices[d], x.size(d)), *spread) for d in axes], -1)
+    sizes = broadcast_sizes([indices[d].sizes() for d in axes])
+    at = F.stack([F.expand(wrapped_positions(indices[d], x.size(d)), *sizes) for d in axes], -1)
     adjacent = axes[-1] - axes[0] < len(axes)
     before = [d for d in rest if adjacent and d < axes[0]]
     lead, inner = [x.size(d) for d in before], [x.size(d) for d in rest if d not in before]
-    values = F.expand(F.cast(values, x.dtype), *lead, *spread, *inner)
+    values = F.expand(F.cast(values, x.dtype), *lead, *sizes, *inner)
     count = len(before)
-    order = [*range(count, count + len(spread)), *range(count), *range(count + len(spread), values.rank)]
+    order = [*range(count, count + len(sizes)), *range(count), *range(count + len(sizes), values.rank)]
     values, moved = F.permute(values, *order), F.permute(x, *axes, *rest)
     updated = _added(moved, at, values) if accumulate else _replaced(moved, at, values)
     inverse = [[*axes, *rest].index(d) for d in range(x.rank)]
@@ -226,8 +226,8 @@ def masked_scatter(x: Any, mask: Any, source: Any) -> Any:
     x, mask = (F.expand(v, *shape) for v in (x, mask))
     at = F.sub(F.cumsum(F.reshape(mask, (-1,)), 0), 1)
     flat = F.reshape(source, (-1,))
-    taken = dispatch("gather", flat, F.clamp(at, 0, flat.size(0) - 1 if isinstance(flat.size(0), int) else None))
-    return F.where(mask, F.reshape(taken, shape), x)
+    gathered = dispatch("gather", flat, F.clamp(at, 0, flat.size(0) - 1 if isinstance(flat.size(0), int) else None))
+    return F.where(mask, F.reshape(gathered, shape), x)
 
 
 @aten("topk.default")
