@@ -218,7 +218,7 @@ def _run_ours(ours: Pass, module: ir.Module, registry: Registry) -> None:
     try:
         ours.run(module, registry)
     except Exception as error:
-        if type(error).__module__ != "builtins":
+        if type(error).__module__ != "builtins" and not isinstance(error, ir.MLIRError):
             raise
         raise PassError(f"{ours.name}: {unforeseen(error)}") from error
 

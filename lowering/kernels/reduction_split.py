@@ -219,20 +219,36 @@ class ReductionSplit:
 
     def _split_operand(self, value: ir.Value, reading: ir.AffineMap) -> ir.Value:
         """An operand whose dimension along the loop is expanded to two."""
-        shape = list(ir.RankedTensorType(value.type).shape)
         axes = [] if self._remainder else [i for i, e in enumerate(reading.results) if _is_dim(e, self.loop)]
-        groups: list[list[int]] = []
-        sizes: list[int] = []
-        for axis, size in enumerate(shape):
-            is_split = axis in axes
-            groups.append(list(range(len(sizes), len(sizes) + 1 + is_split)))
-            sizes += [self.parts, size // self.parts] if is_split else [size]
         if not axes:
             return value
-        made, key = ir.RankedTensorType.get(sizes, ir.RankedTensorType(value.type).element_type), (value, *sizes)
+        key = (value, self.parts, *axes)
         if key not in self.views:
-            self.views[key] = tensor.ExpandShapeOp(made, value, groups, [], sizes).result
+            self.views[key] = self._expanded(self._with_loop_sizes(value, reading), axes)
         return self.views[key]
+
+    def _expanded(self, value: ir.Value, axes: Sequence[int]) -> ir.Value:
+        """A tensor whose dimensions `axes` become two: the parts, and the steps of a part."""
+        kind, groups = ir.RankedTensorType(value.type), list[list[int]]()
+        sizes: list[int | ir.Value] = []
+        for axis in range(kind.rank):
+            own = [self.parts, self._steps] if axis in axes else [_size(value, axis)]
+            groups.append(list(range(len(sizes), len(sizes) + len(own))))
+            sizes += own
+        dynamic = [s for s in sizes if not isinstance(s, int)]
+        static = [s if isinstance(s, int) else ir.ShapedType.get_dynamic_size() for s in sizes]
+        made = ir.RankedTensorType.get(static, kind.element_type)
+        return tensor.ExpandShapeOp(made, value, groups, dynamic, static).result
+
+    def _with_loop_sizes(self, value: ir.Value, reading: ir.AffineMap) -> ir.Value:
+        """An operand whose type states the sizes that the loops have by other operands."""
+        kind, names = ir.RankedTensorType(value.type), self.node.names
+        loops = [e.position if isinstance(e, ir.AffineDimExpr) else None for e in reading.results]
+        known = [None if d is None else loop_size([self.node], names[d]) for d in loops]
+        shape = [s if k is None else k for s, k in zip(kind.shape, known, strict=True)]
+        if shape == list(kind.shape):
+            return value
+        return tensor.CastOp(ir.RankedTensorType.get(shape, kind.element_type), value).result
 
     def _split_map(self, reading: ir.AffineMap, is_result: bool) -> ir.AffineMap:
         """An indexing map after the loop over parts is added in front."""

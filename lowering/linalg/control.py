@@ -11,7 +11,7 @@ kernels are formed in them as in an entry. The plan of the entry runs the plans 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.attributes import FUNCTION
@@ -20,7 +20,6 @@ from oneflow.dialect.record import Call
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.lowering.linalg.declared_calls import DeclaredCalls, check_static
 from oneflow.lowering.linalg.emit import Emitter, Value
-from oneflow.passes.base import PassError
 from oneflow.passes.inline import functions_of
 
 CONTROL = "oneflow.control"
@@ -118,63 +117,3 @@ class Controls:
             call.record.control, tuple(b.symbol for b in bodies), attrs["states"], attrs["sequences"], length,
             len(bodies[-1].outputs), attrs["reverse"], tuple(used),
         )  # fmt: skip
-
-
-def read_controls(module: ir.Module) -> dict[str, Control]:
-    """The control of each declaration of a module, by the function's name, in order."""
-    functions = functions_of(module)
-    return {name: _read_control(f) for name, f in functions.items() if CONTROL in f.attributes}
-
-
-def _read_control(function: ir.Operation) -> Control:
-    """The control of a declaration.
-
-    Raises:
-        PassError: the attribute lacks a field, or a field is of another kind.
-    """
-    attribute = function.attributes[CONTROL]
-    try:
-        return Control.read(attribute)
-    except (KeyError, ValueError):
-        raise PassError(
-            f"expected {CONTROL} to have the fields {', '.join(f.name for f in fields(Control))}, got {attribute}",
-            function.location,
-        ) from None
-
-
-def bodies_in_order(module: ir.Module) -> list[str]:
-    """The functions that are bodies, each after the bodies that it runs.
-
-    Raises:
-        PassError: a body runs itself, or a function that is run is no body.
-    """
-    functions, controls = functions_of(module), read_controls(module)
-    order: dict[str, None] = {}
-
-    def check_body(name: str, declaration: ir.Operation) -> None:
-        if name not in functions or BODY not in functions[name].attributes:
-            raise PassError(
-                f"expected functions with the attribute {BODY} as bodies, got @{name}", declaration.location
-            )
-
-    def visit(name: str, outer: tuple[str, ...]) -> None:
-        if name in outer:
-            path = " -> ".join((*outer, name))
-            raise PassError(f"expected bodies that do not run themselves, got {path}", functions[name].location)
-        if name not in order:
-            for callee in _callees(functions[name]):
-                for inner in controls[callee].functions if callee in controls else ():
-                    check_body(inner, functions[callee])
-                    visit(inner, (*outer, name))
-            order[name] = None
-
-    for name, function in functions.items():
-        if BODY in function.attributes:
-            visit(name, ())
-    return list(order)
-
-
-def _callees(function: ir.Operation) -> list[str]:
-    """The functions that an entry or a body calls."""
-    calls = (o.operation for o in function.regions[0].blocks[0].operations if o.operation.name == "func.call")
-    return [ir.FlatSymbolRefAttr(op.attributes["callee"]).value for op in calls]

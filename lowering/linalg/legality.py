@@ -36,6 +36,8 @@ def _problem(op: ir.Operation, root: ir.Operation) -> str | None:
         return f"{op.name}: expected calls of functions by name, got one taken as a value"
     if op.name.startswith(dialect.PREFIX) and any(map(_is_unranked, op.operands)):
         return f"{op.name}: operand of unknown rank; run oneflow-infer-types first"
+    if op.name == "tensor.dim" and (reason := _dim_problem(*op.operands)):
+        return reason
     kinds = (v.type for v in _values(op))
     reasons = (_tensor_problem(k) for k in kinds if isinstance(k, ir.RankedTensorType))
     return next((f"{op.name}: {reason}" for reason in reasons if reason is not None), None)
@@ -46,6 +48,16 @@ def _tensor_problem(kind: ir.RankedTensorType) -> str | None:
         return f"expected tensors without an encoding, got {kind}"
     elements = math.prod(n for n in kind.shape if n >= 0)
     return f"expected tensors of less than 2^59 elements, got {kind}" if elements >= MOST_ELEMENTS else None
+
+
+def _dim_problem(tensor: ir.Value, position: ir.Value) -> str | None:
+    """Why a dimension is none of a tensor's, for a constant position and a known rank."""
+    if isinstance(position.owner, ir.Block) or position.owner.name != "arith.constant":
+        return None
+    number = ir.IntegerAttr(position.owner.attributes["value"]).value
+    if not isinstance(tensor.type, ir.RankedTensorType) or 0 <= number < tensor.type.rank:
+        return None
+    return f"tensor.dim: expected a dimension from 0 to {tensor.type.rank - 1} of {tensor.type}, got {number}"
 
 
 def _is_unranked(value: ir.Value) -> bool:

@@ -14,7 +14,8 @@ from oneflow.dialect._mlir import func, ir
 from oneflow.dialect.record import Registry
 from oneflow.lowering.kernels.legality import check_kernels_formed
 from oneflow.lowering.kernels.nodes import Structure, Unsupported, analyse, read_node
-from oneflow.lowering.linalg.control import BODY, bodies_in_order, read_controls
+from oneflow.lowering.linalg.control import BODY
+from oneflow.lowering.linalg.control_declarations import bodies_in_order, read_controls
 from oneflow.lowering.linalg.external import declarations, in_place_pairs
 from oneflow.lowering.llvm.bufferize import bufferize
 from oneflow.lowering.llvm.contraction import emit_contraction

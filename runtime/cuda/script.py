@@ -181,9 +181,10 @@ class Recorder:
         return self.region_address("temporary", number)
 
     def release(self, address: int) -> None:
-        """Ends the lifetime of a temporary."""
+        """Ends the lifetime of a temporary, which no command may have accessed."""
         number = next(r.number for r, n in self.regions.items() if n << OFFSET_BITS == address)
-        self.buffers[number].last = len(self.commands) - 1
+        buffer = self.buffers[number]
+        buffer.last = max(buffer.first, len(self.commands) - 1)
 
     def result(self, number: int, size: int, shape: tuple[int, ...]) -> int:
         """Memory of a result."""

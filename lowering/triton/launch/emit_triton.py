@@ -15,7 +15,8 @@ from oneflow.dialect._mlir import func, ir
 from oneflow.dialect.record import Registry
 from oneflow.lowering.kernels.legality import check_kernels_formed
 from oneflow.lowering.kernels.nodes import Structure, Unsupported
-from oneflow.lowering.linalg.control import BODY, bodies_in_order, read_controls
+from oneflow.lowering.linalg.control import BODY
+from oneflow.lowering.linalg.control_declarations import bodies_in_order, read_controls
 from oneflow.lowering.linalg.external import declarations, in_place_pairs, read_external
 from oneflow.lowering.options import AUTOTUNE, DETERMINISTIC, PRECISIONS
 from oneflow.lowering.targets.selection import gpu_target

@@ -73,13 +73,35 @@ func.func @main(%x: tensor<?x3x16x16xf32>, %w: tensor<8x3x8x8xf32>) -> tensor<?x
 """
 
 
+def compiled(text):
+    context = create_context()
+    with context, ir.Location.unknown():
+        return compile_module(read_module(text, context), options=Options(cached=False))
+
+
 @pytest.mark.parametrize("images", [1, 3])
 def test_dynamic_number_of_images(images):
     """A product of few results with reordered partial results, for a dynamic number of images."""
-    context = create_context()
-    with context, ir.Location.unknown():
-        executable = compile_module(read_module(UNKNOWN_IMAGES, context), options=Options(cached=False))
+    executable = compiled(UNKNOWN_IMAGES)
     x, w = RNG.normal(size=(images, 3, 16, 16)), RNG.normal(size=(8, 3, 8, 8))
     (got,) = executable(x.astype(np.float32), w.astype(np.float32))
     want = np.einsum("ncikjl,ockl->noij", x.reshape(images, 3, 2, 8, 2, 8), w)
     np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
+
+
+#: The type of the labels has the number of classes, and the type of the prediction has the number of rows.
+PARTLY_KNOWN = """
+func.func @main(%x: tensor<2x?xf32>, %y: tensor<?x65536xf32>) -> tensor<2xf32> {
+  %0:2 = "oneflow.softmax_cross_entropy"(%x, %y)
+    : (tensor<2x?xf32>, tensor<?x65536xf32>) -> (tensor<*xf32>, tensor<2xf32>)
+  return %0#1 : tensor<2xf32>
+}
+"""
+
+
+def test_operands_that_know_different_sizes():
+    x, y = RNG.normal(size=(2, 65536)), RNG.random((2, 65536))
+    executable = compiled(PARTLY_KNOWN)
+    (got,) = executable(x.astype(np.float32), y.astype(np.float32))
+    want = (y * (np.log(np.exp(x).sum(1, keepdims=True)) - x)).sum(1)
+    np.testing.assert_allclose(got, want, rtol=1e-5)

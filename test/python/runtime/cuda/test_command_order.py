@@ -2,6 +2,7 @@
 
 import itertools
 import random
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -49,3 +50,13 @@ def test_parts_do_not_have_the_sizes_of_earlier_temporaries():
     run.copy(run.part(run.at(0, 256), 64), run.region_address("argument"), 128)
     run.copy(run.region_address("result"), run.at(128, 64), 64)
     assert dependencies_of(run.accessed) == ((), (0,))
+
+
+@pytest.mark.parametrize("commands", [0, 64])
+def test_temporaries_that_no_command_accesses(commands):
+    """A kernel without elements is not launched, before the first command and later."""
+    run = Recorder(SimpleNamespace(workspace=0), {})
+    for _ in range(commands):
+        run.copy(run.region_address("result"), run.region_address("argument"), 8)
+    run.release(run.temporary(256))
+    assert len(run.script().commands) == commands
