@@ -57,12 +57,12 @@ def _split(ops: Builder, joined: Value, parts: Sequence[Value], axis: int) -> Se
     """Tensors of the sizes of `parts`: as several operations where static sizes differ, since all results of one
     operation have one type, which leaves these sizes dynamic.
     """
-    sizes = [x.desc.shape[axis] for x in parts]
-    if None in sizes or len(set(sizes)) == 1:
+    sizes = [x.desc.shape[axis] for x in parts if x.desc.shape is not None]
+    known = [size for size in sizes if size is not None]
+    if len(known) < len(parts) or len(set(known)) == 1:
         return ops.call("split_like", joined, parts, axis=axis)
-    ends = itertools.accumulate(sizes)
+    rows = zip(known, itertools.accumulate(known), strict=True)
     dim = axis % joined.desc.rank
-    rows = zip(sizes, ends, strict=True)
     return [ops.call("narrow", joined, dim=dim, start=end - size, length=size)[0] for size, end in rows]
 
 

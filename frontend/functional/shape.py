@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -151,7 +151,7 @@ def flatten(x: Any, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     if first > last:
         raise fail(f"expected start_dim before end_dim, got {start_dim} and {end_dim}")
     if first == last:
-        return x
+        return cast(Tensor, x)
     sizes = x.sizes()
     return reshape(x, (*sizes[:first], math.prod(sizes[first : last + 1]), *sizes[last + 1 :]))
 
