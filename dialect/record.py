@@ -52,6 +52,14 @@ class OperatorError(ValueError):
     """An illegal call of an operator: the text states what was expected and what was given."""
 
 
+class ElementTypeError(OperatorError, TypeError):
+    """An operand has an element type that the operator does not take."""
+
+
+class AxisError(OperatorError, IndexError):
+    """An axis that the operands do not have."""
+
+
 @dataclass(frozen=True)
 class Absent:
     """A slot that is empty on purpose."""
@@ -234,9 +242,9 @@ class Call:
         """All results in order."""
         return flatten(self.outputs.values())
 
-    def error(self, text: str) -> OperatorError:
+    def error(self, text: str, kind: type[OperatorError] = OperatorError) -> OperatorError:
         """An error about this call, to raise: `raise op.error("expected .., got ..")`."""
-        return OperatorError(f"oneflow.{self.record.name}: {text}")
+        return kind(f"oneflow.{self.record.name}: {text}")
 
     def normalize_axis(self, axis: int, rank: int, name: str = "axis") -> int:
         """`axis` counted from the front.
@@ -245,7 +253,7 @@ class Call:
             OperatorError: the axis is outside `[-rank, rank)`.
         """
         if not -rank <= axis < rank:
-            raise self.error(f"expected {name} in [{-rank}, {rank}), got {axis}")
+            raise self.error(f"expected {name} in [{-rank}, {rank}), got {axis}", AxisError)
         return axis % rank
 
     def normalize_axes(self, axes: Sequence[int], rank: int, name: str = "axis") -> tuple[int, ...]:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from oneflow.dialect import dtypes
 from oneflow.dialect.dtypes import DType
-from oneflow.dialect.record import Call
+from oneflow.dialect.record import Call, ElementTypeError, OperatorError
 from oneflow.dialect.tensor_desc import Dim, Shape, TensorDesc, count, format_shape
 
 
@@ -54,7 +54,13 @@ def same_dtype(op: Call, descs: Sequence[TensorDesc]) -> None:
     """
     for desc in descs[1:]:
         if desc.dtype != descs[0].dtype:
-            raise op.error(f"expected operands of one data type, got {descs[0].dtype.mlir} and {desc.dtype.mlir}")
+            text = f"expected operands of one data type, got {descs[0].dtype.mlir} and {desc.dtype.mlir}"
+            raise op.error(text, ElementTypeError)
+
+
+def class_of_mismatch(got: TensorDesc, wanted: TensorDesc) -> type[OperatorError]:
+    """The class of the error for an operand of type `got`, where `wanted` is expected."""
+    return ElementTypeError if got.dtype != wanted.dtype else OperatorError
 
 
 def expect_dtype(op: Call, name: str, desc: TensorDesc, allowed: Sequence[object], only_real: bool = False) -> None:
@@ -72,7 +78,7 @@ def expect_dtype(op: Call, name: str, desc: TensorDesc, allowed: Sequence[object
     complex_types = dtypes.COMPLEX if has_complex else ()
     if desc.dtype not in complex_types:
         wanted = ", ".join(d.mlir for d in (*allowed, *complex_types))
-        raise op.error(f"expected {name} of type {wanted}, got {desc.dtype.mlir}")
+        raise op.error(f"expected {name} of type {wanted}, got {desc.dtype.mlir}", ElementTypeError)
 
 
 def expect_rank(op: Call, name: str, desc: TensorDesc, min_rank: int, max_rank: int | None = None) -> None:

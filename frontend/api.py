@@ -56,7 +56,7 @@ from oneflow.frontend.importers.lazy import from_onnx, from_torch, to_onnx
 from oneflow.frontend.importers.saved.files import load, save
 from oneflow.frontend.importers.saved.graphs import load_graph
 from oneflow.frontend.methods import attributes, inplace, methods, random_numbers  # noqa: F401
-from oneflow.frontend.methods.attributes import new_ones
+from oneflow.frontend.methods.attributes import new_empty, new_full, new_ones, new_zeros
 from oneflow.frontend.methods.tensor_type import Tensor, set_default_tensor_type, typed_tensors
 from oneflow.frontend.oneflow_v0 import config, optimizer, scope, variables
 from oneflow.frontend.oneflow_v0.jobs import FunctionConfig, global_function, watch, watch_diff
@@ -135,7 +135,10 @@ __all__ = [
     "load",
     "load_graph",
     "long",
+    "new_empty",
+    "new_full",
     "new_ones",
+    "new_zeros",
     "no_grad",
     "numpy_kernel",
     "operator",

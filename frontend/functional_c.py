@@ -4,7 +4,6 @@ which functors of C++ libraries compute.
 
 from __future__ import annotations
 
-import functools
 from collections import namedtuple
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -17,8 +16,8 @@ from oneflow.frontend.core.arrays import is_array
 from oneflow.frontend.core.dispatch import TensorBuilder, as_tensor, current_builder
 from oneflow.frontend.core.errors import fail
 from oneflow.frontend.core.tensor import Tensor
+from oneflow.frontend.functional_c_functions import OWN, by_position
 from oneflow.frontend.methods import inplace
-from oneflow.frontend.operators import OPS
 from oneflow.runtime.user_ops.functional_api import (
     FunctionalApiError,
     FunctionEntry,
@@ -90,20 +89,15 @@ class Functions:
 FUNCTIONS = Functions()
 
 
-#: Functions that OneFlow's own `_C` has under another name.
-_RENAMED: dict[str, Callable[..., Any]] = {
-    "reduce_mean": functional.mean,
-    "trunc_divide": functools.partial(functional.div, rounding_mode="trunc"),
-}
-
-
 def _own_function(name: str) -> Callable[..., Any] | None:
-    """The function of tensors of a name, else the operator, as `flow.ops` calls it."""
+    """The function of OneFlow's `_C` of a name, else the function of tensors, else the operator."""
+    if name in OWN:
+        return OWN[name]
     modules = (m for m in (functional, linalg, special, fft) if name in m.__all__)
     module = next(modules, None)
-    function = _RENAMED.get(name, inplace.FUNCTIONS.get(name)) if module is None else getattr(module, name)
+    function = inplace.FUNCTIONS.get(name) if module is None else getattr(module, name)
     if function is None and not name.startswith("__") and operation_name(name) in REGISTRY:
-        function = getattr(OPS, name)
+        function = by_position(REGISTRY[operation_name(name)])
     return function
 
 
@@ -113,7 +107,7 @@ def _call(entry: FunctionEntry, args: Sequence[Any], kwargs: dict[str, Any]) -> 
     try:
         results = functions.call_function(builder, signature.functor, [_read(builder, a) for a in arguments])
     except OperatorError as error:
-        raise fail(str(error)) from None
+        raise fail(str(error), kind=error) from None
     return _as_signature_says(entry, signature, [builder.to_tensor(value) for value in results])
 
 

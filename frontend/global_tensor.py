@@ -39,7 +39,7 @@ def to_global(x: Tensor, placement: Placement | None = None, sbp: Any = None, *,
             cheapest.
 
     Raises:
-        ValueError: the layout does not fit the tensor and the mesh, or there is no placement.
+        OneFlowError: the layout does not fit the tensor and the mesh, or there is no placement.
     """
     builder: Any = current_builder()
     if not builder.eager:
@@ -47,15 +47,27 @@ def to_global(x: Tensor, placement: Placement | None = None, sbp: Any = None, *,
     known = layout_of(x)
     at = placement or (known[0] if known else None)
     if at is None:
-        raise ValueError("expected a placement, such as flow.placement('cpu', ranks=[0, 1])")
-    nd = at.layout(sbp, x.desc) if sbp is not None or known is None else known[1]
+        raise fail("expected a placement, such as flow.placement('cpu', ranks=[0, 1])")
+    nd = _layout(at, sbp, x) if sbp is not None or known is None else known[1]
     if known == (at, nd) and grad_sbp is None:
         return x
     source = known or (None, ())
     if grad_sbp is not None:
-        source = source[0], (source[0] or at).layout(grad_sbp, x.desc)
+        source = source[0], _layout(source[0] or at, grad_sbp, x)
     layout: Tensor = ToPlacement.apply(x, at, nd, source)
     return layout
+
+
+def _layout(at: Placement, sbp: Any, x: Tensor) -> NdSbp:
+    """The layout of a tensor on a placement.
+
+    Raises:
+        OneFlowError: the layout does not fit the tensor and the mesh.
+    """
+    try:
+        return at.layout(sbp, x.desc)
+    except ValueError as error:
+        raise fail(str(error)) from None
 
 
 class ToPlacement(Function):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -52,6 +53,19 @@ def _known(stages: Sequence[Stage], axis: int) -> Size:
     return next((d for d in sizes if isinstance(d, int)), sizes[0])
 
 
+def _split(ops: Builder, joined: Value, parts: Sequence[Value], axis: int) -> Sequence[Value]:
+    """Tensors of the sizes of `parts`: as several operations where static sizes differ, since all results of one
+    operation have one type, which leaves these sizes dynamic.
+    """
+    sizes = [x.desc.shape[axis] for x in parts if x.desc.shape is not None]
+    known = [size for size in sizes if size is not None]
+    if len(known) < len(parts) or len(set(known)) == 1:
+        return ops.call("split_like", joined, parts, axis=axis)
+    rows = zip(known, itertools.accumulate(known), strict=True)
+    dim = axis % joined.desc.rank
+    return [ops.call("narrow", joined, dim=dim, start=end - size, length=size)[0] for size, end in rows]
+
+
 @operator("cat(in+, axis: int64 = 0, max_dim_size: int64 = 0) -> out")
 class Cat:
     """Tensors one behind the other along `axis`; `max_dim_size` is OneFlow's, and has no meaning here."""
@@ -70,7 +84,7 @@ class Cat:
         return Factors(f"{', '.join([names] * len(op.in_))} -> {names}", "joint")
 
     def grad(ops: Builder, op: Call, dout: Value) -> dict[str, Any]:
-        return {"in": ops.call("split_like", dout, op.in_, axis=op.axis)}
+        return {"in": _split(ops, dout, op.in_, op.axis)}
 
     def compute(op: Call) -> Stage:
         rank = op.in_[0].rank

@@ -17,7 +17,7 @@ from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.compute import Size, Stage
 from oneflow.dialect.decomposition_gradient import decomposition_gradient
 from oneflow.dialect.ops.indexing import INDEX, expect_index, position
-from oneflow.dialect.record import Call, no_grad, no_sbp, operator
+from oneflow.dialect.record import AxisError, Call, no_grad, no_sbp, operator
 from oneflow.dialect.sbp import Factors
 from oneflow.dialect.scalar import Expr
 from oneflow.dialect.shapes import expect_dim, expect_dtype, expect_rank, letters
@@ -45,7 +45,7 @@ def _expect_rows(op: Call, name: str = "input", filled: bool = False) -> Dim:
     expect_rank(op, name, op[name], 1, -1)
     size: Dim = op[name].shape[-1]
     if filled and size == 0:
-        raise op.error(f"expected rows of at least one element in {name}, got {op[name]}")
+        raise op.error(f"expected rows of at least one element in {name}, got {op[name]}", AxisError)
     return size
 
 

@@ -20,6 +20,7 @@ from oneflow.dialect.dtypes import DType
 from oneflow.dialect.ops.softmax import narrow
 from oneflow.dialect.record import Call
 from oneflow.dialect.scalar import Expr
+from oneflow.dialect.shapes import class_of_mismatch
 from oneflow.dialect.tensor_desc import Shape, TensorDesc
 
 Element = Callable[..., Expr]
@@ -33,7 +34,7 @@ def expect_type(op: Call, name: str, wanted: TensorDesc) -> None:
     """
     got = op[name]
     if got is not None and not got.compatible(wanted):
-        raise op.error(f"expected {name} of type {wanted}, got {got}")
+        raise op.error(f"expected {name} of type {wanted}, got {got}", class_of_mismatch(got, wanted))
 
 
 def expect_present(op: Call, name: str, attribute: str) -> None:

@@ -16,7 +16,7 @@ from oneflow.dialect.compute import Size, Stage
 from oneflow.dialect.ops.movement import same_axes
 from oneflow.dialect.record import Call, Law, operator
 from oneflow.dialect.sbp import Factors, Shard, repeated_factors
-from oneflow.dialect.shapes import letters
+from oneflow.dialect.shapes import class_of_mismatch, letters
 from oneflow.dialect.tensor_desc import Dim, Shape, TensorDesc
 
 #: A `stop` that is the end of any axis.
@@ -231,7 +231,7 @@ class SliceUpdate:
     def types(op: Call) -> TensorDesc:
         part = TensorDesc(_sliced(op, op.ref.shape), op.ref.dtype)
         if not op.value.compatible(part):
-            raise op.error(f"expected value of type {part}, got {op.value}")
+            raise op.error(f"expected value of type {part}, got {op.value}", class_of_mismatch(op.value, part))
         desc: TensorDesc = op.ref
         return desc
 

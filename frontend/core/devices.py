@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from oneflow.dialect.deprecated import takes_previous_names
 from oneflow.frontend.core.arrays import Data, device_name
+from oneflow.frontend.core.errors import fail
 from oneflow.runtime.backends import ACCELERATORS, BACKENDS, HOST
 from oneflow.runtime.device_array import DeviceArray
 from oneflow.runtime.global_array import GlobalArray
@@ -30,13 +31,13 @@ class _DeviceType(type):
         """The device "cpu", "cuda" (the present one, by default the first) or such as "cuda:1".
 
         Raises:
-            ValueError: the name is none of these.
+            OneFlowError: the name is none of these.
         """
         if isinstance(type, Device):
             return type
         kind, _, number = str(type).partition(":")
         if kind not in BACKENDS or not (number or "0").isdigit():
-            raise ValueError(f'expected a device such as "cpu", "cuda" or "cuda:1", got {type!r}')
+            raise fail(f'expected a device such as "cpu", "cuda" or "cuda:1", got {type!r}')
         present = CURRENT_NUMBER[0] if index is None else index
         made: Device = super().__call__(kind, 0 if kind == HOST else int(number or present))
         return made

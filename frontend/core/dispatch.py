@@ -163,7 +163,7 @@ def dispatch_all(name: str, /, *operands: Any, **attrs: Any) -> tuple[Tensor, ..
     try:
         results = builder.call(name, *values, **attrs)
     except OperatorError as error:
-        raise fail(str(error)) from None
+        raise fail(str(error), kind=error) from None
     tensors = tuple(map(builder.to_tensor, results))
     if name in VIEWS:
         builder.record_view(name, operands, attrs, tensors[0])

@@ -63,11 +63,41 @@ class CallError(OneFlowError):
     """A compiled function was called with illegal arguments."""
 
 
-def fail(text: str, location: SourceLocation | None = None) -> OneFlowError:
-    """The error to raise at the user's line, or at `location`: `raise fail("expected .., got ..")`. The error is a
-    `TraceError` while a function is traced.
+class OneFlowIndexError(OneFlowError, IndexError):
+    """A dimension or position that a tensor does not have."""
+
+
+class OneFlowTypeError(OneFlowError, TypeError):
+    """An element type that a function does not take."""
+
+
+class TraceIndexError(TraceError, OneFlowIndexError):
+    """A dimension or position that a tensor of a trace does not have."""
+
+
+class TraceTypeError(TraceError, OneFlowTypeError):
+    """An element type that a function does not take, of a tensor of a trace."""
+
+
+#: The classes of errors outside and inside of a trace, by the built-in class that they have in addition.
+_CLASSES: dict[type[Exception], tuple[type[OneFlowError], type[TraceError]]] = {
+    IndexError: (OneFlowIndexError, TraceIndexError),
+    TypeError: (OneFlowTypeError, TraceTypeError),
+    ValueError: (OneFlowError, TraceError),
+}
+
+
+def fail(
+    text: str, location: SourceLocation | None = None, kind: type[Exception] | Exception = ValueError
+) -> OneFlowError:
+    """The error to raise at the user's line, or at `location`: `raise fail("expected .., got ..")`.
+
+    The error is a `TraceError` while a function is traced. `kind` is IndexError, TypeError or ValueError, or an error
+    of one of these classes.
     """
-    return (TraceError if tracing() else OneFlowError)(text, location or user_location())
+    given = kind if isinstance(kind, type) else type(kind)
+    classes = next(classes for base, classes in _CLASSES.items() if issubclass(given, base))
+    return classes[tracing()](text, location or user_location())
 
 
 def refuse(text: str) -> RuntimeError:

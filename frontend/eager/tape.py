@@ -374,7 +374,7 @@ def gradients(
         try:
             grads = pull_back(builder, entries, seeds, targets, _set_gradient_of, finalize)
         except OperatorError as error:
-            raise fail(str(error)) from None
+            raise fail(str(error), kind=error) from None
         finally:
             MODE.gradient_of = ""
         used_arrays = {id(v.handle) for _, v in seeds} | {i for node in nodes for i in node.arrays()}

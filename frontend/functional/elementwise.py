@@ -130,11 +130,13 @@ bitwise_or = binary("bitwise_or", "broadcast_bitwise_or", BITS, "", "", "broadca
 bitwise_xor = binary("bitwise_xor", "broadcast_bitwise_xor", BITS, "", "", "broadcast_logical_xor")
 
 
-def add(input: Any, other: Any, *, alpha: float = 1) -> Tensor:
-    """x + alpha * y.
+def add(input: Any, other: Any, *others: Any, alpha: float = 1) -> Tensor:
+    """x + alpha * y, or the sum of more tensors of one shape and element type.
 
-    Operands broadcast, converted to their common element type, which is also the type of the result.
+    Two operands broadcast, converted to their common element type, which is also the type of the result.
     """
+    if others:
+        return add_n([input, other, *others])
     return _add(input, other if alpha == 1 else _scaled(input, other, alpha))
 
 

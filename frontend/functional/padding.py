@@ -35,7 +35,8 @@ def pad(x: Any, pad: Sequence[int | Size], mode: str = "constant", value: float 
     """
     x, amounts = as_tensor(x), list[Any](pad)
     if len(amounts) % 2 or len(amounts) > 2 * x.rank:
-        raise fail(f"expected pairs of (before, after) for at most {x.rank} dimensions, got {amounts}")
+        text = f"expected pairs of (before, after) for at most {x.rank} dimensions"
+        raise fail(f"{text}, got {len(amounts)} numbers {amounts}")
     if mode == "constant":
         return _filled(x, amounts, value)
     spatial = len(amounts) // 2

@@ -57,7 +57,8 @@ def isclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, eq
         raise fail(f"expected tolerances of at least 0, got rtol={rtol} and atol={atol}")
     a, b = as_tensor(input), as_tensor(other)
     if a.dtype != b.dtype:
-        raise fail(f"expected two tensors of one element type for isclose, got {a.desc} and {b.desc}")
+        text = f"expected two tensors of one element type for isclose, got {a.desc} and {b.desc}"
+        raise fail(text, kind=TypeError)
     same = e.eq(a, b)
     if not a.dtype.is_inexact:
         a, b = (cast(x, dtypes.float64) for x in (a, b))

@@ -49,10 +49,16 @@ def bmm(input: Any, mat2: Any) -> Tensor:
 
 
 def dot(input: Any, other: Any) -> Tensor:
-    """The sum of products of two vectors."""
-    a, b = as_common(input, other)
+    """The sum of products of two vectors of one element type.
+
+    Raises:
+        OneFlowError: an operand is no vector, or the element types differ.
+    """
+    a, b = as_tensor(input), as_tensor(other)
     if a.rank != 1 or b.rank != 1:
         raise fail(f"expected two vectors for dot, got {a.desc} and {b.desc}; write flow.matmul")
+    if a.dtype != b.dtype:
+        raise fail(f"expected vectors of one element type for dot, got {a.desc} and {b.desc}", kind=TypeError)
     return matmul(a, b)
 
 

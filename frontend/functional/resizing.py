@@ -90,6 +90,8 @@ def pixel_shuffle(
     r, s = (upscale_factor if n is None else n for n in (h_upscale_factor, w_upscale_factor))
     if r is None or s is None or r < 1 or s < 1:
         raise fail(f"expected upscale_factor, or one of height and of width, of at least 1, got {r} and {s}")
+    if x.rank < 3 or (x.shape[-3] or 0) % (r * s):
+        raise fail(f"expected images of channels that {r} * {s} divides for pixel_shuffle, got {x.desc}")
     *lead, channels, height, width = x.sizes()
     parts = reshape(x, (math.prod(lead), channels // (r * s), r, s, height, width))
     return reshape(permute(parts, 0, 1, 4, 2, 5, 3), (*lead, channels // (r * s), height * r, width * s))

@@ -25,6 +25,7 @@ __all__ = [
     "max_unpool1d",
     "max_unpool2d",
     "max_unpool3d",
+    "roi_align",
 ]
 
 
@@ -139,3 +140,26 @@ def _unpool(spatial: int) -> Callable[..., Tensor]:
 
 
 max_unpool1d, max_unpool2d, max_unpool3d = (_unpool(n) for n in (1, 2, 3))
+
+
+def roi_align(
+    x: Any,
+    rois: Any,
+    spatial_scale: float,
+    pooled_h: int,
+    pooled_w: int,
+    sampling_ratio: int,
+    aligned: bool = False,
+) -> Tensor:
+    """Means of parts of images `(images, channels, h, w)`, one of `(channels, pooled_h, pooled_w)` for each row of
+    `rois`: the number of an image, and the corners x1, y1, x2, y2, which `spatial_scale` multiplies.
+
+    The mean of a cell has `sampling_ratio` interpolated samples along each dimension; `aligned` moves the corners by
+    half a pixel.
+
+    Raises:
+        OneFlowError: a size or `sampling_ratio` is less than 1, or an operand has another shape.
+    """
+    sizes = {"pooled_h": pooled_h, "pooled_w": pooled_w, "sampling_ratio": sampling_ratio}
+    scale = {"spatial_scale": spatial_scale, "aligned": aligned}
+    return dispatch("roi_align", as_tensor(x), as_tensor(rois), **sizes, **scale)

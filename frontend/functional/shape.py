@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -36,8 +36,12 @@ def axis(x: Tensor, dim: Any, scalar: bool = False) -> int:
     """
     count = max(x.rank, int(scalar))
     dim = sz.as_size(dim)
+    if not count:
+        raise fail(
+            f"expected a tensor of at least one dimension for dimension {dim!r}, got {x.desc}", kind=IndexError
+        )
     if isinstance(dim, bool) or not isinstance(dim, int) or not -count <= dim < count:
-        raise fail(f"expected a dimension in [{-count}, {count}) of {x.desc}, got {dim!r}")
+        raise fail(f"expected a dimension in [{-count}, {count}) of {x.desc}, got {dim!r}", kind=IndexError)
     return dim % count
 
 
@@ -137,13 +141,17 @@ def reshape_as(x: Any, other: Any) -> Tensor:
 
 
 def flatten(x: Any, start_dim: int = 0, end_dim: int = -1) -> Tensor:
-    """`x` with the dimensions from `start_dim` to `end_dim` as one; a scalar becomes a vector."""
+    """`x` with the dimensions from `start_dim` to `end_dim` as one, `x` itself if that is one dimension; a scalar
+    becomes a vector.
+    """
     x = as_tensor(x)
     if not x.rank:
         return reshape(x, (1,))
     first, last = axis(x, start_dim), axis(x, end_dim)
     if first > last:
         raise fail(f"expected start_dim before end_dim, got {start_dim} and {end_dim}")
+    if first == last:
+        return cast(Tensor, x)
     sizes = x.sizes()
     return reshape(x, (*sizes[:first], math.prod(sizes[first : last + 1]), *sizes[last + 1 :]))
 
@@ -303,9 +311,9 @@ def chunk(x: Any, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     If the size is 0, or only known at run time, there are always `chunks`, the last ones possibly empty.
     """
     x = as_tensor(x)
-    at = axis(x, dim)
     if chunks < 1:
         raise fail(f"expected at least 1 chunk, got {chunks}")
+    at = axis(x, dim)
     if x.shape[at]:
         return split(x, -(-x.shape[at] // chunks), at)
     size = x.size(at)

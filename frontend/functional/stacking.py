@@ -134,10 +134,12 @@ def broadcast_shapes(*shapes: Any) -> tuple[Any, ...]:
     """The shape that shapes broadcast to.
 
     Raises:
-        OneFlowError: the shapes are incompatible.
+        OneFlowError: the shapes are incompatible, or there is none.
     """
     sizes = [tuple(s) if isinstance(s, (tuple, list)) else (s,) for s in shapes]
-    broadcast = broadcast_sizes(sizes or [()])
+    if not sizes:
+        raise fail("expected at least one shape or tensor to broadcast, got none")
+    broadcast = broadcast_sizes(sizes)
     for shape in sizes:
         for size, common in zip(reversed(shape), reversed(broadcast), strict=False):
             if not isinstance(size, Size) and not isinstance(common, Size) and size not in (1, common):
@@ -170,7 +172,8 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
         raise fail(f"expected vectors for meshgrid, got {wrong.desc}")
     types = sorted({x.dtype.mlir for x in vectors})
     if len(types) != 1:
-        raise fail(f"expected vectors of one element type for meshgrid, got {', '.join(types) or 'no vector'}")
+        text = f"expected vectors of one element type for meshgrid, got {', '.join(types) or 'no vector'}"
+        raise fail(text, kind=TypeError if types else ValueError)
     axes = list(range(len(vectors)))
     if indexing == "xy":
         axes[:2] = reversed(axes[:2])

@@ -23,13 +23,17 @@ from oneflow.frontend.eager.tensor import EagerTensor
 from oneflow.frontend.methods.tensor_type import typed_tensors
 
 
-def _new_like_self(function: Callable[..., Tensor], doc: str) -> Callable[..., Tensor]:
-    """A method that makes a tensor of the element type and on the device of `self` by default."""
+def _new_like_self(function: Callable[..., Tensor], doc: str, has_sizes: bool = False) -> Callable[..., Tensor]:
+    """A method that makes a tensor of the element type and on the device or ranks of `self` by default; with
+    `has_sizes`, of the sizes of `self` if no arguments are given.
+    """
 
     def method(self: Tensor, *args: Any, dtype: DType | None = None, **where: Any) -> Tensor:
         if isinstance(self, EagerTensor) and not where.keys() & {"device", "placement"}:
-            where = {"device": self.device, **where}
-        return function(*args, dtype=dtype or self.dtype, **where)
+            home = {"placement": self.placement, "sbp": self.sbp} if self.is_global else {"device": self.device}
+            where = {**home, **where}
+        sizes = (self.sizes(),) if has_sizes and not args and "size" not in where else ()
+        return function(*args, *sizes, dtype=dtype or self.dtype, **where)
 
     method.__doc__ = f"{doc} By default, the result has the type and device of the tensor."
     return method
@@ -149,9 +153,9 @@ METHODS: dict[str, Any] = {
     "itemsize": property(element_size),
     "layout": property(lambda self: strided),
     "nbytes": property(lambda self: self.numel() * element_size(self)),
-    "new_empty": _new_like_self(F.empty, "A tensor with arbitrary elements; sizes as arguments or as a list."),
-    "new_ones": _new_like_self(F.ones, "A tensor of ones; sizes as arguments or as a list."),
-    "new_zeros": _new_like_self(F.zeros, "A tensor of zeros; sizes one by one or as a list."),
+    "new_empty": _new_like_self(F.empty, "A tensor with arbitrary elements; sizes as arguments or as a list.", True),
+    "new_ones": _new_like_self(F.ones, "A tensor of ones; sizes as arguments or as a list.", True),
+    "new_zeros": _new_like_self(F.zeros, "A tensor of zeros; sizes one by one or as a list.", True),
     "new_full": _new_like_self(F.full, "A tensor of one number, of a size."),
     "new_tensor": _new_like_self(
         lambda data, **options: tensor(data.numpy() if isinstance(data, EagerTensor) else data, **options),
@@ -177,9 +181,20 @@ def new(self: Tensor, *sizes: Any) -> Tensor:
     return result
 
 
-def new_ones(x: Tensor, *size: Any, **options: Any) -> Tensor:
-    """A tensor of ones of the element type and on the device of `x` by default."""
-    return METHODS["new_ones"](x, *size, **options)  # type: ignore[no-any-return]
+def _of_kind(name: str, what: str) -> Callable[..., Tensor]:
+    """A method that makes a tensor of the kind of `x`, as a function."""
+
+    def make(x: Tensor, *size: Any, **options: Any) -> Tensor:
+        return METHODS[name](x, *size, **options)  # type: ignore[no-any-return]
+
+    make.__name__, make.__doc__ = name, f"A tensor {what}, of the element type and on the device of `x` by default."
+    return make
+
+
+new_empty = _of_kind("new_empty", "with any elements")
+new_full = _of_kind("new_full", "filled with a number")
+new_ones = _of_kind("new_ones", "of ones")
+new_zeros = _of_kind("new_zeros", "of zeros")
 
 
 for _name, _member in METHODS.items():

@@ -19,7 +19,7 @@ from oneflow.dialect import dtypes
 from oneflow.frontend import functional as F  # noqa: N812
 from oneflow.frontend.core.devices import move
 from oneflow.frontend.core.dispatch import as_tensor, current_builder, dispatch
-from oneflow.frontend.core.errors import fail, user_location
+from oneflow.frontend.core.errors import fail
 from oneflow.frontend.core.promotion import as_number, fitting, is_number
 from oneflow.frontend.core.tensor import Size, Tensor
 from oneflow.frontend.eager.function import to_device
@@ -65,15 +65,23 @@ def _assign(target: Tensor, value: Tensor, name: str) -> Tensor:
     return target
 
 
-def copy_(self: Tensor, source: Any) -> Tensor:
+def copy_(self: Tensor, source: Any, name: str = "copy_") -> Tensor:
     """Copies the values of `source`, converted and broadcast; returns the tensor."""
     value = _converted(self, source)
     value = value if value.sizes() == self.sizes() else F.broadcast_to(value, self.sizes())
-    return _assign(self, F.clone(value), "copy_")
+    return _assign(self, F.clone(value), name)
 
 
 def fill_(self: Tensor, value: Any, name: str = "fill_") -> Tensor:
-    """Sets every element to a number; returns the tensor."""
+    """Sets every element to a number, or to a tensor without dimensions, which gets a gradient; returns the tensor.
+
+    Raises:
+        OneFlowError: `value` is a tensor with dimensions.
+    """
+    if isinstance(value, Tensor):
+        if value.rank:
+            raise fail(f"expected a number or a tensor without dimensions for {name}, got {value.desc}")
+        return copy_(self, value, name)
     return _assign(self, F.full(self.sizes(), fitting(as_number(value), self.dtype), dtype=self.dtype), name)
 
 
@@ -111,11 +119,18 @@ def _is_basic(key: Any) -> bool:
 
 
 def getitem(self: EagerTensor, key: Any) -> Any:
-    """`x[key]`, as NumPy indexes, through which gradients flow; a view where the key has no lists and tensors."""
+    """`x[key]`, as NumPy indexes, through which gradients flow; a view where the key has no lists and tensors.
+
+    Raises:
+        OneFlowIndexError: a position is out of range, or there are more positions than dimensions.
+    """
     if not current_builder().eager:
         return F.getitem(self, key)
     key = _concrete_index(key)
-    result = _indexed(self, key)
+    try:
+        result = _indexed(self, key)
+    except IndexError as error:
+        raise fail(f"x[..] of {self.desc}: {error}", kind=IndexError) from None
     if _is_basic(key):
         array_key = _keeping_arrays(key if isinstance(key, tuple) else (key,))
         result.view_meta = view_of(self, lambda a: a[array_key])
@@ -187,7 +202,7 @@ def _write_on_host(x: EagerTensor, key: Any, value: np.ndarray) -> None:
         # NumPy accepts no array of a dimension for one element.
         target[first][rest] = value.reshape(()) if value.size == 1 else value
     except (IndexError, ValueError, TypeError) as error:
-        raise type(error)(f"{user_location()}: x[..] = ..: {error}") from None
+        raise fail(f"x[..] = .. of {x.desc}: {error}", kind=error) from None
     memory = x.view_meta.memory if x.is_view() else x.variable.shared_memory()
     memory.write("__setitem__")
 

@@ -1,40 +1,50 @@
 """The modules that OneFlow's tests import in addition to the package: the harness of a checkout, and dependencies.
 
-`oneflow.test_utils` and `oneflow.support` are the checkout's own code. `oneflow.unittest` and
-`oneflow._oneflow_internal` of the checkout need OneFlow's library; this file has replacements with the names that
-tests use.
+`oneflow.test_utils`, `oneflow.support` and `oneflow.framework` are the checkout's own code. `oneflow.unittest`,
+`oneflow.framework.tensor` and `oneflow._oneflow_internal` of the checkout need OneFlow's library; this file has
+replacements with the names that tests use.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
 import os
+import random
 import sys
 import unittest
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType, SimpleNamespace, UnionType
 from typing import Any, Tuple, Union, get_args, get_origin  # noqa: UP035
 from unittest import mock
 
+from messages import Message
+
 import oneflow
 from oneflow.runtime.global_array import Placement
 
 
-def install(checkout: Path, repeats: int, graphs: bool, ranks: int = 1, has_cuda: bool = False) -> None:
+def install(
+    checkout: Path, repeats: int, graphs: bool, ranks: int = 1, has_cuda: bool = False, layouts: int | None = None
+) -> None:
     """Makes the modules importable: tests run on one node of `ranks` ranks, with at most `repeats` random inputs
-    each, on the CPU alone unless `has_cuda`.
+    and `layouts` random layouts on each placement, on the CPU alone unless `has_cuda`.
     """
     os.environ.update({"ONEFLOW_CI": "0"} if has_cuda else {"ONEFLOW_CI": "0", "ONEFLOW_TEST_CPU_ONLY": "1"})
     if ranks > 1:
         _simulate(ranks)
     _add("unittest", _unittest(ranks))
     _add("_oneflow_internal", _internal())
-    for folder in ("test_utils", "support"):
+    for folder in ("test_utils", "support", "framework"):
         _add(folder, {"__path__": [str(checkout / "python/oneflow" / folder)]})
+    _add("framework.tensor", {"Tensor": oneflow.Tensor})
     harness = importlib.import_module("oneflow.test_utils.automated_test_util")
     vars(harness)["autotest"] = _shortened(harness.autotest, repeats, graphs)
+    all_layouts = getattr(harness, "all_sbp", None)
+    if layouts is not None and all_layouts is not None:
+        all_layouts._calc_value = _sampled(all_layouts._calc_value, layouts)
     generator = getattr(harness, "random", None)
     if generator is not None:
         generator._to = _with_older_annotations(generator._to)
@@ -53,6 +63,16 @@ def _shortened(autotest: Callable[..., Any], repeats: int, graphs: bool) -> Call
         return autotest(min(n, repeats), *args, **{**kwargs, **({} if graphs else {"check_graph": False})})
 
     return shortened
+
+
+def _sampled(layouts_of: Callable[[Any], list[Any]], count: int) -> Callable[[Any], list[Any]]:
+    """At most `count` of the layouts, each time others."""
+
+    def sampled(self: Any) -> list[Any]:
+        layouts = layouts_of(self)
+        return random.sample(layouts, min(count, len(layouts)))
+
+    return sampled
 
 
 def _with_older_annotations(to: Callable[..., None]) -> Callable[..., None]:
@@ -80,6 +100,35 @@ def _skip_unless(nodes: int, devices: int, ranks: int) -> Callable[[], Any]:
     return lambda: (lambda f: f) if here else unittest.skip(f"for {nodes} nodes of {devices} devices")
 
 
+class TestCase(unittest.TestCase):
+    """Tests that compare the messages of errors by the facts that they state (`messages.py`)."""
+
+    def assertRaises(self, expected_exception: Any, *args: Any, **kwargs: Any) -> Any:
+        if args:
+            return super().assertRaises(expected_exception, *args, **kwargs)
+        return self._raised(super().assertRaises(expected_exception))
+
+    @contextlib.contextmanager
+    def _raised(self, context: Any) -> Iterator[SimpleNamespace]:
+        raised = SimpleNamespace()
+        with context:
+            yield raised
+        raised.exception = _Error(context.exception)
+
+
+class _Error:
+    """An error whose message contains the texts whose facts it states."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+    def __str__(self) -> str:
+        return Message(self.error)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.error, name)
+
+
 def _unittest(ranks: int) -> dict[str, Any]:
     """The names of `oneflow.unittest` on one node of `ranks` ranks."""
     environment = {
@@ -92,8 +141,8 @@ def _unittest(ranks: int) -> dict[str, Any]:
     return {
         **{f"skip_unless_{n}n{d}d": _skip_unless(n, d, ranks) for n in (1, 2) for d in (1, 2, 4)},
         "env": type("env", (), {name: staticmethod(f) for name, f in environment.items()}),
-        "TestCase": unittest.TestCase,
-        "MLIRTestCase": unittest.TestCase,
+        "TestCase": TestCase,
+        "MLIRTestCase": TestCase,
         "num_nodes_required": lambda _: lambda f: f,
         "dataset_dir": lambda folder="": os.path.join(os.environ.get("ONEFLOW_TEST_DATASET_DIR", "/dataset"), folder),
     }

@@ -5,11 +5,13 @@
 CHECKOUT is a folder with OneFlow's `python/`. The tests import OneFlow's harness from the checkout
 (`oneflow.test_utils`), which compares results and gradients with PyTorch; `oneflow_harness.py` provides the other
 modules. Each test module runs in a separate process on the CPU; each test has a time limit. The harness repeats tests
-on other random inputs; `--repeats` is the largest number of repeats. `--graphs` also compares with `nn.Graph`, as
-OneFlow does, which compiles a program for each call. With `--ranks N`, the process simulates the ranks of one node.
-With `--host-cuda N`, tests of CUDA run too, on N devices made of host memory. The table has a row for each module:
-the numbers of tests that passed, failed and were skipped by OneFlow's marks; the reasons of failures follow, the most
-frequent first. The script needs the extra `torch`.
+on other random inputs; `--repeats` is the largest number of repeats. `--layouts` is the largest number of layouts
+of a placement that a test of global tensors tries. `--graphs` also compares with `nn.Graph`, as OneFlow does, which
+compiles a program for each call. With `--ranks N`, the process simulates the ranks of one node. With `--host-cuda N`,
+tests of CUDA run too, on N devices made of host memory. A message of an error is equal to OneFlow's if it states the
+same facts (`messages.py`). The table has a row for each module: the numbers of tests that passed, failed and were
+skipped by OneFlow's marks; the reasons of failures follow, the most frequent first. The script needs the extra
+`torch`.
 """
 
 from __future__ import annotations
@@ -124,7 +126,7 @@ class _Result(unittest.TestResult):
 def _one_line(error: BaseException) -> str:
     if isinstance(error, AssertionError) and str(error).startswith("False is not true"):
         return "AssertionError: other values"
-    return f"{type(error).__name__}: {' '.join(str(error).split())}"[:400]
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"[:900]
 
 
 def _tests(suite: unittest.TestSuite) -> Iterator[unittest.TestCase]:
@@ -218,12 +220,14 @@ def main() -> None:
     parser.add_argument("--part", default="1/1", help="K/N runs every Nth module, from the Kth")
     parser.add_argument("--repeats", type=int, default=1, help="the most random inputs of a test")
     parser.add_argument("--graphs", action="store_true", help="also compare with nn.Graph")
+    parser.add_argument("--layouts", type=int, help="the most layouts of a placement that a test tries")
     parser.add_argument("--ranks", type=int, default=1, help="the ranks that the process simulates")
     parser.add_argument("--host-cuda", type=int, default=0, help="the number of CUDA devices made of host memory")
     parser.add_argument("--seconds", type=int, default=TEST_LIMIT, help="the limit of one test")
     parser.add_argument("--report", type=Path, help="the file to write to; standard output without it")
     args = parser.parse_args()
-    oneflow_harness.install(args.checkout, args.repeats, args.graphs, args.ranks, has_cuda=args.host_cuda > 0)
+    has_cuda = args.host_cuda > 0
+    oneflow_harness.install(args.checkout, args.repeats, args.graphs, args.ranks, has_cuda, args.layouts)
     root = args.checkout / "python/oneflow/test"
     part, parts = map(int, args.part.split("/"))
     rows = []

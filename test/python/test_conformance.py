@@ -101,21 +101,29 @@ def autotest(n=20, check_graph=True):
             function(self)
         return repeated
     return decorate
+
+class all_sbp:
+    def _calc_value(self):
+        return [1, 2, 3]
 """
 TESTS = """
 import os, unittest
 import oneflow as flow
 import oneflow.unittest
-from oneflow.test_utils.automated_test_util import autotest
+from oneflow.test_utils.automated_test_util import all_sbp, autotest
 
 @flow.unittest.skip_unless_1n1d()
 class TestA(flow.unittest.TestCase):
     @autotest(n=5)
     def test_a(self):
         self.assertTrue(flow._oneflow_internal.Tensor is flow.Tensor)
+        self.assertEqual(len(all_sbp()._calc_value()), 2)
     def test_b(self):
         self.assertTrue(False)
     def test_c(self):
+        with self.assertRaises(ValueError) as raised:
+            flow.tensor([1.0]).reshape(2)
+        self.assertTrue("1 element is invalid for shape [2]" in str(raised.exception))
         raise ValueError("12 of 34")
     @flow.unittest.skip_unless_1n2d()
     def test_d(self):
@@ -129,6 +137,30 @@ ROWS = {
 }
 
 
+#: Messages here, texts of OneFlow, and whether the messages state the same facts.
+MESSAGES = [
+    ("a.py:7: expected a dimension in [-2, 2) of tensor<2x4xf32>, got 3\n    f(x, 3)",
+     "Dimension out of range (expected to be in range of [-2, 1], but got 3)", True),
+    ("expected a dimension in [-2, 2) of tensor<2x4xf32>, got 5", "Dimension out of range, got 3", False),
+    ("expected a.b of tensor<4xi64>, got tensor<4xf32>", "The dtype must be int64, but found float32", True),
+    ("expected two vectors for dot, got tensor<2x2xi64>", "1D tensors expected", True),
+    ("expected operands that broadcast, got shapes 8x10, 8", "The size (10) must match the size (8)", True),
+    ("f() takes 2 positional arguments but 3 were given", "3 positions are expected", False),
+    ("a.py:7: x was updated\n    f(reduction=1)", "Reduction should be none, sum or mean", False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("message", "text", "states"), MESSAGES)
+def test_messages_are_compared_by_their_facts(monkeypatch, message, text, states):
+    monkeypatch.syspath_prepend(str(FOLDER))
+    stated = runpy.run_path(str(FOLDER / "messages.py"))["Message"](message)
+    if states:
+        assert text in stated
+    else:
+        with pytest.raises(AssertionError, match="expected the facts of"):
+            assert text in stated
+
+
 def test_tests_of_a_checkout(tmp_path):
     harness = tmp_path / "python/oneflow/test_utils/automated_test_util.py"
     folder = tmp_path / "python/oneflow/test/modules"
@@ -137,7 +169,8 @@ def test_tests_of_a_checkout(tmp_path):
     harness.write_text(HARNESS)
     (folder / "test_a.py").write_text(TESTS)
     (folder / "test_b.py").write_text("import nothing\ndef test_a(): pass\nclass A:\n    def test_b(self): pass\n")
-    command = [sys.executable, str(FOLDER / "oneflow_tests.py"), str(tmp_path), "--only", "test_[ab]"]
+    options = ["--layouts", "2", "--only", "test_[ab]"]
+    command = [sys.executable, str(FOLDER / "oneflow_tests.py"), str(tmp_path), *options]
     lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
     assert lines[2:4] == [f"| {module} | {row} |" for module, row in ROWS.items()]
     assert lines[5:7] == [

@@ -15,10 +15,11 @@ func.func @f(%x: tensor<?x3xf32>) -> tensor<f32> {
 
 // -----
 
-// Repeated operands of different shapes are cast to the common type.
+// Repeated operands of different shapes are cast to the common type; their gradients have static types.
 // CHECK-LABEL: func.func @f_grad(
 // CHECK-SAME: -> (tensor<2x3xf32>, tensor<1x3xf32>)
-// CHECK: oneflow.split_like
+// CHECK: "oneflow.narrow"(%{{.*}}) {length = 2 : i64} : (tensor<3x3xf32>) -> tensor<2x3xf32>
+// CHECK: "oneflow.narrow"(%{{.*}}) {length = 1 : i64, start = 2 : i64} : (tensor<3x3xf32>) -> tensor<1x3xf32>
 // CHECK: return %{{.*}}, %{{.*}} : tensor<2x3xf32>, tensor<1x3xf32>
 func.func @f(%x: tensor<2x3xf32>, %y: tensor<1x3xf32>) -> tensor<f32> {
   %0 = tensor.cast %x : tensor<2x3xf32> to tensor<?x3xf32>
@@ -26,6 +27,17 @@ func.func @f(%x: tensor<2x3xf32>, %y: tensor<1x3xf32>) -> tensor<f32> {
   %2 = "oneflow.cat"(%0, %1) {axis = 0 : i64, max_dim_size = 3 : i64} : (tensor<?x3xf32>, tensor<?x3xf32>) -> tensor<3x3xf32>
   %3 = "oneflow.reduce_sum"(%2) {axis = array<i32: 0, 1>} : (tensor<3x3xf32>) -> tensor<f32>
   return %3 : tensor<f32>
+}
+
+// -----
+
+// CHECK-LABEL: func.func @f_grad(
+// CHECK: %[[S:.*]]:2 = "oneflow.split_like"(%{{.*}}, %{{.*}}, %{{.*}}) : {{.*}} -> (tensor<2x3xf32>, tensor<2x3xf32>)
+// CHECK-NEXT: return %[[S]]#0, %[[S]]#1
+func.func @f(%x: tensor<2x3xf32>, %y: tensor<2x3xf32>) -> tensor<f32> {
+  %0 = "oneflow.cat"(%x, %y) : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<4x3xf32>
+  %1 = "oneflow.reduce_sum"(%0) {axis = array<i32: 0, 1>} : (tensor<4x3xf32>) -> tensor<f32>
+  return %1 : tensor<f32>
 }
 
 // -----
