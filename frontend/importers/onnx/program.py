@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -175,6 +175,14 @@ class OnnxProgram(Module):
             OnnxError: a type or a rank is open.
         """
         return [_spec(i, (shapes or {}).get(i.name)) for i in self.inputs]
+
+    def call_of_specs(self) -> tuple[Callable[..., Any], list[TensorSpec]]:
+        """A function of the model's tensors, and the specs of the tensors.
+
+        Raises:
+            OnnxError: a type or a rank is open.
+        """
+        return self, self.specs()
 
     def trace(self, shapes: Mapping[str, Sequence[int | None]] | None = None, name: str = "main") -> ir.Module:
         """The model as a module of the dialect, its parameters as further arguments under their names.

@@ -6,10 +6,10 @@ Operators without a row are expanded by the decomposition in their records.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import onnx
@@ -26,7 +26,6 @@ from oneflow.frontend.core.spec import TensorSpec
 from oneflow.frontend.eager.tensor import EagerTensor
 from oneflow.frontend.importers.onnx import writer_control, writer_sizes, writer_windows  # noqa: F401  add rows
 from oneflow.frontend.importers.onnx.errors import OnnxError
-from oneflow.frontend.importers.onnx.program import OnnxProgram
 from oneflow.frontend.importers.onnx.types import NUMBERS
 from oneflow.frontend.importers.onnx.writer_table import ROWS
 from oneflow.frontend.nn.module import Module
@@ -40,22 +39,32 @@ from oneflow.passes.inline import functions_of
 OPSET = 21
 
 
+@runtime_checkable
+class Imported(Protocol):
+    """A model of another framework, whose inputs are known."""
+
+    def call_of_specs(self) -> tuple[Callable[..., Any], list[TensorSpec]]:
+        """A function of the model's tensors, and the specs of the tensors."""
+
+
 def to_onnx(fn: Any, *arguments: Any, path: str | Path | None = None) -> ModelProto:
     """The ONNX model of a function, a module or an imported model.
 
     Args:
-        fn: a function of tensors, a module, or the result of `flow.compile` or `flow.from_onnx`.
+        fn: a function of tensors, a module, or the result of `flow.compile`, `flow.from_onnx` or
+            `flow.from_torch`.
         arguments: its arguments: `TensorSpec`s, whose None are dynamic sizes, or arrays and tensors, of whose
-            shapes and types the specs are made. The default for an imported model is the inputs of its file.
+            shapes and types the specs are made. The default for an imported model is the inputs of its file, or of
+            its export.
         path: a file that the model is written to.
 
     Raises:
         OnnxError: an operator has no counterpart in ONNX; the message names the operator and its line.
     """
-    if isinstance(fn, OnnxProgram) and not arguments:
-        arguments = tuple(fn.specs())
-    function = Callee.of(getattr(fn, "_fn", fn)).function
-    specs = [_spec(a) for a in arguments]
+    called, specs = getattr(fn, "_fn", fn), [_spec(a) for a in arguments]
+    if isinstance(fn, Imported) and not arguments:
+        called, specs = fn.call_of_specs()
+    function = Callee.of(called).function
     traced = trace_call(function, bind(function, specs, {}), entry_name(function), 0)
     model = _Writer(traced, _names_of(fn)).write()
     onnx.checker.check_model(model, full_check=True)
@@ -126,6 +135,7 @@ class _Writer:
                     self._results(entry, op.operation)
                 else:
                     self._operation(op.operation)
+        _drop_unused_constants(self._graph)
         made = helper.make_model(
             self._graph,
             opset_imports=[helper.make_opsetid("", OPSET)],
@@ -254,6 +264,17 @@ class _Writer:
         names = tuple(self.name(f"{op.lower()}_{len(self._graph.node)}") for _ in range(outputs))
         self._graph.node.append(helper.make_node(op, [i or "" for i in inputs], names, **attributes))
         return names if outputs > 1 else names[0]
+
+
+def _drop_unused_constants(graph: onnx.GraphProto) -> set[str]:
+    """Removes constants that no node reads from a graph and the graphs inside; returns the names that are read."""
+    read = {output.name for output in graph.output} | {name for node in graph.node for name in node.input}
+    for attribute in (a for node in graph.node for a in node.attribute if a.type == onnx.AttributeProto.GRAPH):
+        read |= _drop_unused_constants(attribute.g)
+    for number in reversed(range(len(graph.initializer))):
+        if graph.initializer[number].name not in read:
+            del graph.initializer[number]
+    return read
 
 
 def _python(value: Any) -> Any:

@@ -327,6 +327,15 @@ def _stack(w: Any, c: Any) -> Any:
     return w.node("Concat", *(w.node("Unsqueeze", x, axis) for x in c.inputs["in"]), axis=c.attrs["axis"])
 
 
+@row("stack_grad")
+def _unbind(w: Any, c: Any) -> Any:
+    axis, count = c.attrs["axis"], len(c.inputs["like"])
+    if count == 1:
+        return (w.node("Squeeze", c.inputs["in"], ints(w, [axis])),)
+    parts = w.node("Split", c.inputs["in"], outputs=count, axis=axis, num_outputs=count)
+    return tuple(w.node("Squeeze", part, ints(w, [axis])) for part in parts)
+
+
 @row("split_like")
 def _split_like(w: Any, c: Any) -> Any:
     axis = c.attrs["axis"]

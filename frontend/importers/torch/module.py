@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from oneflow.frontend.core.arrays import is_array
 from oneflow.frontend.core.dispatch import as_tensor, current_builder
 from oneflow.frontend.core.errors import CallError
 from oneflow.frontend.core.mode import tracing
+from oneflow.frontend.core.spec import TensorSpec
 from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.eager.tape import no_grad
 from oneflow.frontend.eager.tensor import wrapped
@@ -139,6 +140,10 @@ class TorchModule(Module):
         present = _present(self._flat(args, kwargs), self._user_inputs)
         return pytree.tree_unflatten(self._results(*present), self._call_spec.out_spec)
 
+    def call_of_specs(self) -> tuple[Callable[..., Any], list[TensorSpec]]:
+        """A function of the model's tensors, and the specs of the tensors."""
+        return self._results, [x.spec for x in self._user_inputs if x.spec is not None]
+
     def _flat(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
         """The arguments of a call one by one.
 
@@ -201,7 +206,7 @@ class TorchModule(Module):
     @functools.cached_property
     def program(self) -> CompiledFunction:
         """The compiled function of the tensors of a call, for all dynamic sizes."""
-        return CompiledFunction(self._results, [x.spec for x in self._user_inputs if x.spec is not None], None)
+        return CompiledFunction(*self.call_of_specs(), None)
 
     @property
     def arguments(self) -> dict[str, Any]:

@@ -232,3 +232,27 @@ def test_pooling_that_rounds_sizes_up():
     model = nn.Sequential(nn.MaxPool2d(3, 2, ceil_mode=True), nn.AvgPool2d(2, 2, ceil_mode=True))
     x = torch.randn(2, 1, 8, 9)
     torch.testing.assert_close(flow.from_torch(model, (x,))(x), model(x))
+
+
+def test_an_imported_model_becomes_an_onnx_model():
+    """The inputs of the written model are the inputs of the export, and nothing else is written."""
+    onnxruntime = pytest.importorskip("onnxruntime", reason="ONNX Runtime is an extra")
+
+    class Model(torch.nn.Module):
+        def forward(self, images, *, scale):
+            return {"sum": sum(x * scale for x in images.unbind(1))}
+
+    batch = torch.export.Dim.AUTO
+    program = flow.from_torch(
+        Model(),
+        (torch.ones(2, 3, 4),),
+        {"scale": torch.ones(4)},
+        dynamic_shapes={"images": {0: batch}, "scale": None},
+    )
+    model = flow.to_onnx(program)
+    read = {name for node in model.graph.node for name in node.input}
+    assert {x.name for x in model.graph.initializer} <= read
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    x, scale = np.random.default_rng(0).normal(size=(5, 3, 4)).astype(np.float32), np.full(4, 2, np.float32)
+    (result,) = session.run(None, {"images": x, "scale": scale})
+    np.testing.assert_allclose(result, x.sum(1) * 2, rtol=1e-6)
