@@ -17,6 +17,7 @@ from oneflow.dialect.record import Absent, Call, Operator, OperatorError, Regist
 from oneflow.dialect.sbp import Factors
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.lowering.targets.cpu import CpuTarget
+from oneflow.lowering.targets.dot_product import DotProduct
 from oneflow.lowering.targets.gpu import GPU_TARGETS, GpuTarget
 from oneflow.lowering.targets.instructions import TensorCoreShape
 from oneflow.lowering.targets.selection import CPU_NAMES, cpu_target_named
@@ -66,6 +67,8 @@ def _show_value(value: object) -> str:
     """A fact as text: names of instructions and features side by side, records by their fields."""
     if isinstance(value, TensorCoreShape):
         return value.instruction
+    if isinstance(value, DotProduct):
+        return value.intrinsic
     if is_dataclass(value):
         return ", ".join(f"{name} {number:g}" for name, number in vars(value).items())
     return ", ".join(map(_show_value, value)) if isinstance(value, tuple) else str(value)

@@ -49,8 +49,15 @@ def factors_of(body: ir.Block, inputs: int) -> tuple[Factor, Factor] | None:
 
 def _factor(body: ir.Block, value: ir.Value) -> Factor | None:
     """The factor of a value; None where other operations compute it."""
-    arguments, found, names = list(body.arguments), set[int](), set[str]()
-    worklist = [value]
+    inputs, names = sources_of(body, value)
+    if not names <= WIDENING or len(body.arguments) - 1 in inputs:
+        return None
+    return Factor(value, tuple(sorted(inputs)), names <= CONVERSIONS and len(inputs) == 1)
+
+
+def sources_of(body: ir.Block, value: ir.Value) -> tuple[set[int], set[str]]:
+    """The numbers of the arguments of a body, and the names of its operations, that a value is computed from."""
+    arguments, found, names, worklist = list(body.arguments), set[int](), set[str](), [value]
     while worklist:
         current = worklist.pop()
         if current in arguments:
@@ -58,8 +65,7 @@ def _factor(body: ir.Block, value: ir.Value) -> Factor | None:
         elif not isinstance(current, ir.BlockArgument) and current.owner.operation.block == body:
             names.add(current.owner.name)
             worklist += current.owner.operands
-    is_computed = names <= WIDENING and len(arguments) - 1 not in found
-    return Factor(value, tuple(sorted(found)), names <= CONVERSIONS and len(found) == 1) if is_computed else None
+    return found, names
 
 
 def is_narrower(element: ir.Type, other: ir.Type) -> bool:

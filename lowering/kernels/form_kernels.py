@@ -77,7 +77,7 @@ class FormKernels(Pass):
             check_is_linalg(function.operation, callees)
         _inline(module)
         if self.fuse:
-            fuse_elementwise(module)
+            fuse_elementwise(module, fuses_conversions=True)
         outliner = Outliner(module)
         for function in _entries(module):
             _form(function, outliner, self)
@@ -97,18 +97,21 @@ def _inline(module: ir.Module) -> None:
         inline_calls(functions[name], functions, functions.keys() - set(entries))
 
 
-def fuse_elementwise(module: ir.Module) -> None:
+def fuse_elementwise(module: ir.Module, fuses_conversions: bool = False) -> None:
     """MLIR's element-wise fusion, without fusion of producers whose elements consumers would compute more than once.
 
-    Reshapes are no candidates either: fusion would move unit loops between operations that share the other loops.
+    With `fuses_conversions`, contractions and gathers convert integers as they load them. Reshapes are no candidates
+    either: fusion would move unit loops between operations that share the other loops.
     """
     candidates = gather_named(module.operation, {"linalg.generic", *RESHAPES})
     lengths: dict[ir.Operation, int] = {}
     generics = [op for op in candidates if op.name not in RESHAPES]
     for op in generics:
         read_through(op)
-        convert_gathered(op)
-    converted = [fuse_conversions(op) for op in generics]
+    if fuses_conversions:
+        for op in generics:
+            convert_gathered(op)
+    converted = [fuse_conversions(op) if fuses_conversions else () for op in generics]
     for op, numbers in zip(generics, converted, strict=True):
         _prevent_recomputation(op, numbers)
         _add_window_barriers(op)
@@ -125,9 +128,7 @@ def fuse_elementwise(module: ir.Module) -> None:
 
 
 def _prevent_recomputation(op: ir.Operation, converted: Collection[int]) -> None:
-    """Adds fusion barriers before inputs whose elements the operation reads more than once, but not before the
-    `converted` inputs.
-    """
+    """Adds fusion barriers before inputs whose elements the operation reads more than once, unless `converted`."""
     node = find_node(op)
     if node is None:
         return

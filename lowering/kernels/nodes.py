@@ -395,13 +395,18 @@ def is_contraction(node: Node) -> bool:
     )
 
 
+def main_inputs(node: Node) -> list[int]:
+    """The main inputs of the two factors of a contraction."""
+    return [main_input(node, factor) for factor in factors_of(node.body, len(node.inputs)) or ()]
+
+
 def main_input(node: Node, factor: Factor) -> int:
     """The input of a factor with the most loop dimensions."""
     return max(factor.inputs, key=lambda number: len(node.dims(number)))
 
 
 def _is_widened(node: Node, factor: Factor) -> bool:
-    """Whether a factor is computed from narrower integers, one element of which is one element of the factor."""
+    """Whether a factor is computed from integers with fewer bits, one for each element of the factor."""
     main = main_input(node, factor)
     element = node.body.arguments[main].type
     return is_narrower(element, factor.value.type) and all(node.dims(n) <= node.dims(main) for n in factor.inputs)

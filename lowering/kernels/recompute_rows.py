@@ -8,19 +8,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from oneflow.dialect._mlir import func, ir, tensor
+from oneflow.dialect._mlir import func, ir
 from oneflow.dialect.record import Registry
 from oneflow.lowering.kernels.form_kernels import fuse_elementwise, should_fuse
 from oneflow.lowering.kernels.nodes import Node, Use, find_node, is_contraction
-from oneflow.lowering.kernels.positions import index_of
+from oneflow.lowering.kernels.recomputation import Recomputation
 from oneflow.lowering.kernels.reshapes import RESHAPES
 from oneflow.lowering.targets.selection import gpu_target
 from oneflow.passes.base import Pass
-from oneflow.passes.inline import clone_with
 from oneflow.passes.registry import register_pass
 
 EXTRACT = "tensor.extract"
@@ -46,42 +45,6 @@ class RecomputeRows(Pass):
         moved = sum(_recompute(op, order) for op in reversed(ops))
         if moved:
             fuse_elementwise(module)
-
-
-@dataclass(frozen=True)
-class Recomputation:
-    """Nodes in program order that compute an element from elements of one tensor and reductions."""
-
-    nodes: Sequence[Node]
-
-    def clone(self, reader: ir.Operation) -> ir.Value:
-        """The whole tensor, recomputed before its reader."""
-        values: dict[ir.Value, ir.Value] = {}
-        with ir.InsertionPoint(reader):
-            for node in self.nodes:
-                clone_with(node.op, values)
-        return values[self.nodes[-1].results[0]]
-
-    def element(self, positions: Sequence[ir.Value]) -> ir.Value:
-        """One element, computed at the insertion point."""
-        producers = {n.results[0]: n for n in self.nodes}
-        return _element(self.nodes[-1].results[0], positions, producers)
-
-
-def _element(value: ir.Value, positions: Sequence[ir.Value], producers: Mapping[ir.Value, Node]) -> ir.Value:
-    """The element of a value at positions: computed where a node produces the value, else read."""
-    node = producers.get(value)
-    if node is None:
-        return tensor.ExtractOp(value, list(positions)).result
-    loops = {f.dim: p for f, p in zip(node.outputs[0].access, positions, strict=True) if f.dim is not None}
-    values = dict[ir.Value, ir.Value]()
-    for argument, use in zip(node.body.arguments, node.inputs, strict=False):
-        values[argument] = _element(use.value, [index_of(f, loops) for f in use.access], producers)
-    *ops, last = node.body.operations
-    for op in ops:
-        clone_with(op.operation, values)
-    (yielded,) = last.operands
-    return values.get(yielded, yielded)
 
 
 def _recompute(op: ir.Operation, order: Mapping[ir.Operation, int]) -> bool:

@@ -32,7 +32,7 @@ from oneflow.lowering.llvm.loop_nest import Vectorized
 from oneflow.lowering.llvm.micro_kernel import MicroKernel
 from oneflow.lowering.llvm.packing import Panel
 from oneflow.lowering.llvm.parallel_range import ParallelRange
-from oneflow.lowering.llvm.register_tiles import register_tiles, tile_shape
+from oneflow.lowering.llvm.register_tiles import TileShape, register_tiles, tile_shape
 from oneflow.lowering.llvm.row_loops import RowLoops
 from oneflow.lowering.llvm.vectorized_nest import in_result_order
 from oneflow.lowering.llvm.writer import Index, Writer
@@ -77,11 +77,15 @@ class Contraction:
             self.depth = self.writer.product([loop.size for loop in self.contraction.depth])
         self.rows = RowLoops(self.writer, self._find_row_loops())
         self.nest.width = target.vector_bits // element_bits(self.contraction.element)
-        tiles = register_tiles(target)
-        self.tile = tile_shape(tiles, self.rows.size, self.columns.size, self.nest.lane_count)
+        self.tile = self._tile_shape()
         self.block = ColumnBlock(self.nest, self.columns, self.tile.vectors)
         self.chunk_rows = self._chunk_rows()
         self.cascade = sum_cascade(self.contraction)
+
+    def _tile_shape(self) -> TileShape:
+        """The register tile."""
+        tiles = register_tiles(self.contraction.kernel.target)
+        return tile_shape(tiles, self.rows.size, self.columns.size, self.nest.lane_count)
 
     def with_flat_columns(self) -> Contraction | None:
         """The same contraction with its columns as one loop, where that leaves fewer lanes idle; else None."""
@@ -143,9 +147,13 @@ class Contraction:
         depth = self.depth if isinstance(self.depth, int) else self.limits.dynamic_depth
         work = self.chunk_rows * self.block.size * depth // self.limits.fma_per_operation
         steps = ParallelRange(self.nest, self._factors, work)
+        self._allocate()
+        return steps.emit(self._parallel_step)
+
+    def _allocate(self) -> None:
+        """Allocates the scratch buffers of the kernel."""
         panel = Panel(self.contraction, self.block, self.depth) if self._needs_panel() else None
         self.micro_kernel = MicroKernel(self.contraction, self.block, panel)
-        return steps.emit(self._parallel_step)
 
     def _needs_panel(self) -> bool:
         """Whether the right operand is packed into a panel: not if one tile uses each of its elements."""
@@ -154,19 +162,27 @@ class Contraction:
 
     def _parallel_step(self, indices: Sequence[Index]) -> None:
         """Writes one parallel step: a block of columns and a chunk of rows."""
-        writer, columns, rows = self.writer, self.columns.size, self.rows.size
+        writer, columns = self.writer, self.columns.size
         *others, chunk, block = indices
         batches = self.contraction.batch_loops(self.rows.loops)
         self.nest.indices = {loop.id: index for loop, index in zip(batches, others, strict=True)}
         is_full = isinstance(columns, int) and columns % self.block.size == 0
         self.block.move(writer.mul(block, self.block.size), None if is_full else columns)
+        self._block(chunk)
+
+    def _block(self, chunk: Index) -> None:
+        """Writes the block of columns for a chunk of rows."""
         if self.micro_kernel.panel is not None:
             self.micro_kernel.panel.pack()
+        self._tiles(*self._rows_of(chunk))
+
+    def _rows_of(self, chunk: Index) -> tuple[Index, Index]:
+        """The begin and the end of a chunk of rows."""
+        writer, rows = self.writer, self.rows.size
         if isinstance(rows, int) and rows <= self.chunk_rows:
-            self._tiles(0, rows)
-            return
+            return 0, rows
         begin = writer.mul(chunk, self.chunk_rows)
-        self._tiles(begin, writer.binary("minui", writer.add(begin, self.chunk_rows), rows))
+        return begin, writer.binary("minui", writer.add(begin, self.chunk_rows), rows)
 
     def _tiles(self, begin: Index, end: Index) -> None:
         """Writes tiles of rows. The rest is one smaller tile, or single rows where the number of rows is dynamic."""

@@ -112,18 +112,18 @@ class ContractionNest:
 
     def load(self, number: int, lanes: Lanes) -> LaneValue:
         """An element, or a vector of elements, of the factor of a main input at the current point."""
-        return self._compute(self._factors[number], lanes)
+        return self.compute(self._factors[number], lanes)
 
-    def _compute(self, value: ir.Value, lanes: Lanes) -> LaneValue:
+    def compute(self, value: ir.Value, lanes: Lanes) -> LaneValue:
         """A value of a factor at the current point."""
         body = self.node.body
         if value in list(body.arguments):
-            return self._load_input(list(body.arguments).index(value), lanes)
+            return self.load_input(list(body.arguments).index(value), lanes)
         if isinstance(value, ir.BlockArgument) or value.owner.operation.block != body:
             return captured_scalar(lanes, value)
-        return clone_operation(value.owner, [self._compute(v, lanes) for v in value.owner.operands], lanes)
+        return clone_operation(value.owner, [self.compute(v, lanes) for v in value.owner.operands], lanes)
 
-    def _load_input(self, number: int, lanes: Lanes) -> LaneValue:
+    def load_input(self, number: int, lanes: Lanes) -> LaneValue:
         """An element, or a vector of elements, of an input at the current point."""
         use = self.node.inputs[number]
         tensor = self.kernel.tensors.get(use.value)

@@ -22,6 +22,7 @@ from oneflow.lowering.llvm.contraction import emit_contraction
 from oneflow.lowering.llvm.donation import CalledFunctions, checking_kernels
 from oneflow.lowering.llvm.dot_products import emit_dot_products
 from oneflow.lowering.llvm.insert_slices import emit_insert_slices
+from oneflow.lowering.llvm.integer_products import emit_integer_products
 from oneflow.lowering.llvm.interleaved_nest import emit_interleaved
 from oneflow.lowering.llvm.kernel import Kernel, compute_operations, read_kernel
 from oneflow.lowering.llvm.nan_comparisons import join_nan_comparisons
@@ -48,7 +49,13 @@ EMITTERS: dict[str, tuple[Callable[[Kernel, Structure], str], ...]] = {
     "pointwise": _NEST_EMITTERS,
     "row": _NEST_EMITTERS,
     "movement": _NEST_EMITTERS,
-    "contraction": (emit_dot_products, emit_skinny_contraction, emit_contraction, *_NEST_EMITTERS),
+    "contraction": (
+        emit_integer_products,
+        emit_dot_products,
+        emit_skinny_contraction,
+        emit_contraction,
+        *_NEST_EMITTERS,
+    ),
     "loops": (),
 }
 

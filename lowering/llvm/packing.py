@@ -79,25 +79,31 @@ class Panel:
             first = writer.mul(row, length)
             begin = writer.binary("maxui", self.block.begin, first)
             last = writer.binary("minui", end, writer.add(first, length))
-            middle = writer.add(begin, writer.floor_to(writer.binary("subi", last, begin), self.width))
             indices = delinearize(writer, row, [r.size for r in rows.loops])
             self.nest.indices |= {r.id: index for r, index in zip(rows.loops, indices, strict=True)}
-            loop(begin, middle, self.width, lambda at: self._pack_vectors(rows.last, first, at, None))
-            loop(middle, last, self.width, lambda at: self._pack_vectors(rows.last, first, at, last))
+            self._pack_segment(rows.last, first, begin, last)
 
         loop(writer.binary("divui", self.block.begin, length), writer.binary("ceildivui", end, length), 1, segment)
 
-    def _pack_vectors(self, loop: Loop, first: Index, at: str, end: Index | None) -> None:
-        """Packs a vector of each step of the depth, from the flat column `at` on, up to `end`."""
-        writer = self.writer
-        active = None if end is None else writer.binary("subi", end, at)
-        mask = None if active is None else first_lanes(writer, active, self.width)
-        lanes = self.nest.lanes(mask, active=active, loop=loop)
-        column = writer.binary("subi", at, self.block.begin)
-        self.nest.indices[loop.id] = writer.binary("subi", at, first)
+    def _pack_segment(self, loop: Loop, first: Index, begin: str, last: str) -> None:
+        """Packs the flat columns from `begin` to `last` of the row that begins at `first`.
+
+        All vectors of a step of the depth come before the next step, which is in another page of memory.
+        """
+        writer, nest = self.writer, self.nest
+        middle = writer.add(begin, writer.floor_to(writer.binary("subi", last, begin), self.width))
+        active = writer.binary("subi", last, middle)
+        mask = first_lanes(writer, active, self.width)
+        full, tail = nest.lanes(loop=loop), nest.lanes(mask, active=active, loop=loop)
+
+        def vector(at: str, lanes: Lanes) -> None:
+            nest.indices[loop.id] = writer.binary("subi", at, first)
+            column = writer.binary("subi", at, self.block.begin)
+            self._store(self.contraction.load(self.contraction.right, lanes), self.contraction.depth_index(), column)
 
         def step() -> None:
-            self._store(self.contraction.load(self.contraction.right, lanes), self.contraction.depth_index(), column)
+            nest.plain_loop(begin, middle, self.width, lambda at: vector(at, full))
+            nest.plain_loop(middle, last, self.width, lambda at: vector(at, tail))
 
         self.contraction.depth_loops(self.contraction.depth, step)
 

@@ -18,7 +18,7 @@ from typing import ClassVar
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.record import Registry
 from oneflow.lowering.kernels.form_kernels import fuse_elementwise
-from oneflow.lowering.kernels.nodes import Node, Unsupported, is_contraction, loop_size
+from oneflow.lowering.kernels.nodes import Node, Unsupported, is_contraction, loop_size, main_inputs
 from oneflow.lowering.kernels.reduction_split import ReductionCombiner, longest_reduction, split_reductions
 from oneflow.lowering.linalg.legality import check_legal
 from oneflow.lowering.llvm.combiners import combiner_of
@@ -43,7 +43,7 @@ class SplitForThreads(Pass):
     def run(self, module: ir.Module, registry: Registry) -> None:
         """Splits reductions in every function with a body."""
         check_legal(module)
-        fuse_elementwise(module)
+        fuse_elementwise(module, fuses_conversions=True)
         split_reductions(module, _combiners, _choose_split, _result_order)
 
 
@@ -95,7 +95,7 @@ def _parallel_results(node: Node, sizes: Sequence[int]) -> int:
     if not is_contraction(node):
         is_rows = all(use.access and use.access[-1].dims & node.nonunit_reductions for use in node.inputs)
         return limits.max_parts if is_rows else limits.enough_columns
-    sides = [set().union(*(f.dims for f in use.access)) - node.nonunit_reductions for use in node.inputs]
+    sides = [node.dims(number) - node.nonunit_reductions for number in main_inputs(node)]
     one_sided = [
         math.prod(sizes[d] for d in side - other) for side, other in zip(sides, reversed(sides), strict=True)
     ]
@@ -123,7 +123,7 @@ def _result_order(node: Node) -> list[int] | None:
     if not is_contraction(node) or None in output or len(output) < 3:
         return None
     sizes = {d: loop_size([node], node.names[d]) or 0 for d in output if d is not None}
-    sides = [set().union(*(f.dims for f in u.access)) for u in node.inputs]
+    sides = [node.dims(number) for number in main_inputs(node)]
     one_sided = [d for d in sizes if sum(d in side for side in sides) == 1]
     innermost, limits = output[-1], cpu_target().kernels.splits
     if not one_sided or innermost is None or sizes[innermost] >= limits.min_lanes:

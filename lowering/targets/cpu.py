@@ -11,6 +11,14 @@ from dataclasses import dataclass, field
 
 from oneflow.lowering.targets.cpu_derivation import derive_kernels
 from oneflow.lowering.targets.cpu_parameters import CpuKernelParameters
+from oneflow.lowering.targets.dot_product import (
+    PMADDWD_128,
+    PMADDWD_256,
+    PMADDWD_512,
+    VPDPBUSD_256,
+    VPDPBUSD_512,
+    DotProduct,
+)
 from oneflow.lowering.targets.fitted import Fitted, with_fitted
 
 
@@ -37,6 +45,7 @@ class CpuTarget:
         tlb_entries: number of pages in the first-level translation look-aside buffer (TLB) of data.
         wake_cycles: cycles until a waiting thread of the pool runs. The default is a microsecond, as Linux wakes the
             waiters of a futex, at 3 GHz.
+        dot_product: the instruction for products of short integers; None if there is none.
         fitted: measured parameters, which replace the parameters that follow from the facts above.
     """
 
@@ -60,6 +69,7 @@ class CpuTarget:
     page_bytes: int = 4096
     tlb_entries: int = 64
     wake_cycles: int = 3000
+    dot_product: DotProduct | None = None
     fitted: Fitted = field(default_factory=dict, hash=False)
 
     @property
@@ -91,16 +101,27 @@ CPU_TARGETS = {
     for target in (
         CpuTarget(
             "x86-64-v2", "x86_64", "x86-64-v2", _V2, vector_bits=128, vector_registers=16, fma_ports=1,
-            l1_bytes=_L1, l2_bytes=256 << 10, l3_bytes=_L3, cores=_CORES,
+            l1_bytes=_L1, l2_bytes=256 << 10, l3_bytes=_L3, cores=_CORES, dot_product=PMADDWD_128,
         ),
         CpuTarget(
             "x86-64-v3", "x86_64", "x86-64-v3", _V3, vector_bits=256, vector_registers=16, fma_ports=2,
             l1_bytes=_L1, l2_bytes=256 << 10, l3_bytes=_L3, cores=_CORES, has_fma=True, has_f16=True, fma_latency=5,
+            dot_product=PMADDWD_256,
+        ),
+        CpuTarget(
+            "x86-64-v3-vnni", "x86_64", "x86-64-v3", (*_V3, "avxvnni"), vector_bits=256, vector_registers=16,
+            fma_ports=2, l1_bytes=_L1, l2_bytes=256 << 10, l3_bytes=_L3, cores=_CORES, has_fma=True, has_f16=True,
+            dot_product=VPDPBUSD_256,
         ),
         CpuTarget(
             "x86-64-v4", "x86_64", "x86-64-v4", _V4, vector_bits=512, vector_registers=32, fma_ports=2,
             l1_bytes=_L1, l2_bytes=2 << 20, l3_bytes=_L3, cores=_CORES, has_fma=True, has_masks=True, has_f16=True,
-            fitted=_V4_FITTED,
+            dot_product=PMADDWD_512, fitted=_V4_FITTED,
+        ),
+        CpuTarget(
+            "x86-64-v4-vnni", "x86_64", "x86-64-v4", (*_V4, "avx512vnni"), vector_bits=512, vector_registers=32,
+            fma_ports=2, l1_bytes=_L1, l2_bytes=2 << 20, l3_bytes=_L3, cores=_CORES, has_fma=True, has_masks=True,
+            has_f16=True, dot_product=VPDPBUSD_512, fitted=_V4_FITTED,
         ),
         CpuTarget(
             "aarch64-neon", "aarch64", "generic", ("neon",), vector_bits=128, vector_registers=32, fma_ports=2,

@@ -15,7 +15,7 @@ from pathlib import Path
 from oneflow.lowering.targets.cpu import CPU_TARGETS, CpuTarget
 
 #: Linux's names of CPU features by LLVM's, where the names differ by more than dots.
-_FLAGS = {"lzcnt": "abm", "neon": "asimd"}
+_FLAGS = {"avx512vnni": "avx512_vnni", "avxvnni": "avx_vnni", "lzcnt": "abm", "neon": "asimd"}
 #: Synonyms of architectures.
 _ARCHITECTURES = {"AMD64": "x86_64", "amd64": "x86_64", "arm64": "aarch64"}
 _UNITS = {"K": 1 << 10, "M": 1 << 20}

@@ -18,6 +18,7 @@
 // LIST-LABEL: x86-64-v3:
 // LIST: vector_bits: 256
 // LIST: vector_registers: 16
+// LIST: dot_product: llvm.x86.avx2.pmadd.wd
 // LIST: loops.copy_chunk: 16384
 // LIST: contractions.step_rows: 64
 // LIST-LABEL: sm_80:
