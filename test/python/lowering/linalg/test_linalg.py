@@ -109,8 +109,10 @@ def regrouped(call, values):
 
 
 def check(cases, loosen, context):
-    """Compiles a module with a function for each case of real numbers, and compares the results with the references."""
+    """Compiles a module with a function for each case of real numbers, and compares results with the references."""
     cases = [case for case in cases if is_real(*case)]
+    if not cases:
+        pytest.skip("complex numbers are pairs of real numbers at this stage")
     with context, ir.Location.unknown():
         module = ir.Module.create()
         for number, case in enumerate(cases):
