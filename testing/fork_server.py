@@ -1,17 +1,23 @@
 """A fork server for the commands of a lit suite: a process with the commands loaded forks for each run.
 
-`fork_client.py` asks the server.
+`fork_client.py` asks the server. The commands import most of the compiler when a program needs it. The server loads
+these modules first, since each forked process would load them again.
 """
 
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
+import pkgutil
 import select
 import signal
 import socket
 import sys
 from dataclasses import dataclass
+
+#: The packages that commands import from.
+PACKAGES = [f"oneflow.{name}" for name in ("dialect", "passes", "lowering", "runtime", "tools")]
 
 
 @dataclass(frozen=True)
@@ -57,6 +63,7 @@ def serve(listener: socket.socket, alive: int, modules: list[str]) -> None:
     """Forks for each connection until `alive` is closed at its other end."""
     for module in modules:
         __import__(module)
+    _preload()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     while True:
         sources: list[socket.socket | int] = [listener, alive]
@@ -69,6 +76,14 @@ def serve(listener: socket.socket, alive: int, modules: list[str]) -> None:
             _answer(connection)
             os._exit(0)
         connection.close()
+
+
+def _preload() -> None:
+    """Imports all modules of `PACKAGES`, except those that need a package that is not installed."""
+    for package in map(importlib.import_module, PACKAGES):
+        for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            with contextlib.suppress(ImportError):
+                importlib.import_module(found.name)
 
 
 def _answer(connection: socket.socket) -> None:

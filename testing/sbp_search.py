@@ -9,6 +9,7 @@ operand where attributes depend on layouts.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import warnings
@@ -19,12 +20,13 @@ import numpy as np
 from oneflow.dialect import dtypes
 from oneflow.dialect.nd_sbp import NdSignature, local_shape
 from oneflow.dialect.numpy_builder import run_reference
-from oneflow.dialect.record import REGISTRY, Call, OperatorError, Registry, distribute, flatten, infer
+from oneflow.dialect.record import REGISTRY, Call, OperatorError, Registry, flatten, infer
 from oneflow.dialect.sbp import B, P, S, Sbp, SbpSignature
 from oneflow.passes.sbp.candidates import localize
 from oneflow.testing.checks import described, make_call
+from oneflow.testing.nd_checks import ShardedCall
 from oneflow.testing.sample import Sample
-from oneflow.testing.simulate import SimulationError, assemble, split_array
+from oneflow.testing.simulate import SimulationError, assemble
 
 Array = np.ndarray
 Sbps = tuple[Sbp, ...]
@@ -42,13 +44,16 @@ class _Search:
         self.expected = [[np.asarray(r) for r in run_reference(op)] for op in self.calls]
         self.changes = _changes(self.calls[0])
         self.kinds = [_kinds(r) for r in self.expected[0]]
+        pairs = zip(self.calls, self.expected, strict=True)
+        self.sharded = [(ShardedCall(op, (p,)), results) for op, results in pairs for p in DEVICES]
+        self._allowed: dict[Sbps, bool] = {}
 
     def sound_signatures(self, inputs: Sbps) -> list[SbpSignature]:
         """The signatures with these operands that hold for all calls, which differ in values."""
         if self.changes:
             every = (SbpSignature(inputs, outs) for outs in itertools.product(*self.kinds))
             return [s for s in every if all(self._kept(s, [[o] for o in s.outputs]))]
-        if not _is_allowed(self.calls[0], inputs):
+        if not self._is_allowed(inputs):
             return []
         kept = self._kept(SbpSignature(inputs, (B,) * len(self.kinds)), self.kinds)
         return [SbpSignature(inputs, outs) for outs in itertools.product(*kept)]
@@ -59,9 +64,9 @@ class _Search:
         Empty where a result has no such kind. Shards are computed by the attributes that `signature` makes
         local.
         """
-        for (op, expected), p in itertools.product(zip(self.calls, self.expected, strict=True), DEVICES):
+        for call, expected in self.sharded:
             try:
-                shards = _run(op, signature, p)
+                shards = _run(call, signature)
             except FAILURES:
                 return [[]]
             if any(len(results) != len(expected) for results in shards):
@@ -74,31 +79,45 @@ class _Search:
                 return [[]]
         return kinds
 
+    def _is_allowed(self, inputs: Sbps) -> bool:
+        """Whether the record accepts shards of these shapes, which partial sums have in common with the whole."""
+        shapes = tuple(B if s.is_partial else s for s in inputs)
+        if shapes not in self._allowed:
+            self._allowed[shapes] = _accepts(self.sharded[0][0].described, shapes)
+        return self._allowed[shapes]
+
+
+@functools.lru_cache(maxsize=16)
+def _search(sample: Sample, registry: Registry) -> _Search:
+    """The search of a sample, which several questions share."""
+    return _Search(sample, registry)
+
 
 def missing_signatures(sample: Sample, registry: Registry = REGISTRY) -> list[SbpSignature]:
     """Sound signatures of a sample that its record lacks."""
     if not is_decisive(sample, registry):
         return []
-    search = _Search(sample, registry)
-    call = search.calls[0]
-    offered = call.record.signatures(described(call))
+    search = _search(sample, registry)
+    call = search.sharded[0][0].described
+    offered = call.record.signatures(call)
     sound_signatures = (s for inputs in _assignments(search, offered) for s in search.sound_signatures(inputs))
     return [s for s in sound_signatures if s not in offered]
 
 
 def signature_holds(sample: Sample, signature: SbpSignature, registry: Registry = REGISTRY) -> bool | None:
     """Whether a signature holds for a sample; None where the sample does not decide."""
-    tensors = flatten(calls_of(sample, registry)[0].inputs.values())
+    search = _search(sample, registry)
+    tensors = flatten(search.calls[0].inputs.values())
     if len(tensors) != len(signature.inputs) or not is_decisive(sample, registry):
         return None
     if any(s not in _kinds(np.asarray(x)) for s, x in zip(signature.inputs, tensors, strict=True)):
         return None
-    return signature in _Search(sample, registry).sound_signatures(signature.inputs)
+    return signature in search.sound_signatures(signature.inputs)
 
 
 def is_decisive(sample: Sample, registry: Registry = REGISTRY) -> bool:
     """Whether no result is constant (zeros, or one truth value): other signatures would give the same constant."""
-    return all(_varies(np.asarray(r)) for op in calls_of(sample, registry) for r in run_reference(op))
+    return all(_varies(r) for results in _search(sample, registry).expected for r in results)
 
 
 def _varies(result: Array) -> bool:
@@ -152,12 +171,11 @@ def _changes(op: Call) -> bool:
     return any(localize(call, nd, (p,), p - 1).attrs != call.attrs for nd in nds for p in DEVICES)
 
 
-def _is_allowed(op: Call, inputs: Sbps) -> bool:
-    """Whether the record accepts shards of these shapes."""
-    call = described(op)
+def _accepts(call: Call, inputs: Sbps) -> bool:
+    """Whether the record accepts shards with these layouts."""
     nd = NdSignature(tuple((s,) for s in inputs), ((B,),) * len(call.results))
     try:
-        infer(op.record, localize(call, nd, (max(DEVICES),), 0))
+        infer(call.record, localize(call, nd, (max(DEVICES),), 0))
     except OperatorError:
         return False
     return True
@@ -174,18 +192,9 @@ def _reconstructs(expected: Array, shards: Sequence[Array], sbp: Sbp) -> bool:
     return np.allclose(_in_double(got), _in_double(expected), 1e-9, 1e-9, equal_nan=True)
 
 
-def _run(op: Call, signature: SbpSignature, p: int) -> list[list[Array]]:
+def _run(call: ShardedCall, signature: SbpSignature) -> list[list[Array]]:
     """The results of every device."""
     nd = NdSignature(tuple((s,) for s in signature.inputs), tuple((s,) for s in signature.outputs))
-    call = described(op)
-    layouts = zip(flatten(op.inputs.values()), nd.inputs, strict=True)
-    shards = [split_array(np.asarray(x), s, (p,), seed) for seed, (x, s) in enumerate(layouts)]
-    sizes = [len(v) if isinstance(v, tuple) else int(v is not None) for v in op.inputs.values()]
-    return [_run_rank(op, localize(call, nd, (p,), rank), [c[rank] for c in shards], sizes) for rank in range(p)]
-
-
-def _run_rank(op: Call, local: Call, shards: list[Array], sizes: list[int]) -> list[Array]:
-    inputs = distribute(op.record.signature.inputs, shards, sizes)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return [np.asarray(r) for r in run_reference(Call(op.record, inputs, local.attrs))]
+        return call.results(nd)

@@ -13,6 +13,7 @@ import ctypes
 import functools
 import types
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import ml_dtypes
@@ -25,6 +26,7 @@ from oneflow.dialect.numpy_builder import run_reference
 from oneflow.dialect.oneflow import create_context
 from oneflow.dialect.record import REGISTRY, Call, Registry, flatten
 from oneflow.lowering.pipelines import pipeline_between
+from oneflow.lowering.targets.selection import gpu_target, using_gpu
 from oneflow.lowering.triton.launch.program import Program, read_program
 from oneflow.lowering.triton.names import identifier
 from oneflow.lowering.triton.source import GLUON, Source
@@ -33,11 +35,14 @@ from oneflow.runtime.cuda.compiler import triton
 from oneflow.runtime.cuda.host import HostProgram
 from oneflow.runtime.external import make_externals
 from oneflow.runtime.failures import position_error, size_error
-from oneflow.testing.backend import call_module
+from oneflow.testing.backend import calls_module
 from oneflow.testing.checks import assert_close, make_call
 from oneflow.testing.device_functions import KINDS, POINTEES, instruction, libdevice
 from oneflow.testing.gluon_interpreter import interpret_gluon
 from oneflow.testing.sample import Sample
+
+#: Parameters of launches that group and fuse no calls.
+ALONE: dict[str, Any] = {"max_fused_entry_calls": 0, "max_parameters": 0, "grouped": {}}
 
 
 def check_triton(
@@ -52,14 +57,25 @@ def check_triton(
         AssertionError: a result differs by more than the sample's tolerance.
         OperatorError: the operator does not allow dynamic sizes (it says `static`).
     """
-    op = make_call(sample, sample.arrays(dtype), sample.attributes(dtype), registry)
-    program = lower_call(op, dynamic, registry, context)
-    got = interpret_program(program, *flatten(op.inputs.values()), registry=registry)
-    want = [np.asarray(r) for r in run_reference(op)]
-    assert len(got) == len(want), f"{sample}: expected {len(want)} results, got {len(got)}"
-    for number, (one, other) in enumerate(zip(got, want, strict=True)):
-        text = f"{sample} {dtype}{' dynamic' if dynamic else ''} result {number}"
-        assert_close(_retyped(one, other.dtype), other, sample.tolerance(dtype), text)
+    return check_triton_cases([(sample, dtype)], dynamic=dynamic, registry=registry, context=context)
+
+
+def check_triton_cases(
+    cases: Sequence[tuple[Sample, DType]], *, dynamic: bool = False, registry: Registry = REGISTRY,
+    context: ir.Context | None = None,
+) -> list[str]:  # fmt: skip
+    """As `check_triton`, for samples that are independent calls of one program, with kernels for each call."""
+    calls = [make_call(sample, sample.arrays(dtype), sample.attributes(dtype), registry) for sample, dtype in cases]
+    program = lower_calls(calls, dynamic, registry, context)
+    results = interpret_program(program, *(x for op in calls for x in flatten(op.inputs.values())), registry=registry)
+    references = [[np.asarray(r) for r in run_reference(op)] for op in calls]
+    count = sum(map(len, references))
+    assert len(results) == count, f"{cases[0][0]}: expected {count} results, got {len(results)}"
+    got = iter(results)
+    for (sample, dtype), wanted in zip(cases, references, strict=True):
+        for number, want in enumerate(wanted):
+            text = f"{sample} {dtype}{' dynamic' if dynamic else ''} result {number}"
+            assert_close(_retyped(next(got), want.dtype), want, sample.tolerance(dtype), text)
     return [h.message for h in program.hosts]
 
 
@@ -76,9 +92,18 @@ def lower_call(
     op: Call, dynamic: bool = False, registry: Registry = REGISTRY, context: ir.Context | None = None
 ) -> Program:
     """A call on arrays as a program of one operator at the `triton` stage, in a new context or a given context."""
+    return lower_calls([op], dynamic, registry, context)
+
+
+def lower_calls(
+    calls: Sequence[Call], dynamic: bool = False, registry: Registry = REGISTRY, context: ir.Context | None = None
+) -> Program:
+    """As `lower_call`, for independent calls; each kernel is of one call, and launched alone."""
     context = context or create_context(registry)
-    with context, ir.Location.unknown():
-        module = call_module(op, dynamic, registry)
+    target = gpu_target()
+    fitted = {**target.fitted, "launches": {**target.fitted.get("launches", {}), **ALONE}}
+    with context, ir.Location.unknown(), using_gpu(replace(target, fitted=fitted)):
+        module = calls_module(calls, registry, dynamic)
         Pipeline.parse(pipeline_between(None, "triton"), context).run(module, registry)
         return read_program(module)
 
@@ -366,4 +391,7 @@ def _speaker(language: Any) -> Any:
     return types.FunctionType((lambda: None).__code__, {"tl": language})
 
 
-__all__ = ["check_triton", "interpret_kernel", "interpret_program", "interpreting", "lower_call"]
+__all__ = [
+    "check_triton", "check_triton_cases", "interpret_kernel", "interpret_program", "interpreting", "lower_call",
+    "lower_calls",
+]  # fmt: skip

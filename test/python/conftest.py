@@ -5,6 +5,7 @@ changes the GPU that programs are compiled for, `set_threads` the number of thre
 """
 
 import gc
+import os
 import sys
 from contextlib import ExitStack
 from dataclasses import replace
@@ -31,8 +32,13 @@ def _generator(item):
 
 
 def pytest_configure():
-    """Collects no garbage while tests are collected: a test stays until the end."""
+    """Collects no garbage while tests are collected: a test stays until the end.
+
+    Processes that tests start keep the bytecode of the modules for each other: compilation takes as long as the rest
+    of a start.
+    """
     gc.disable()
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
 def pytest_collection_finish(session):

@@ -32,10 +32,15 @@ def call_of(sample, dtype):
 
 
 def is_lowered(sample):
-    """Whether an operator is no call of an external kernel or of bodies, and real: complex numbers are pairs here."""
-    record, call = REGISTRY[sample.op], described(call_of(sample, sample.dtypes[0]))
-    is_real = not any(d.dtype.is_complex for d in (*call.operands, *call.results))
-    return record.kernel is None and record.control is None and "external" not in record.traits and is_real
+    """Whether an operator is no call of an external kernel or of bodies."""
+    record = REGISTRY[sample.op]
+    return record.kernel is None and record.control is None and "external" not in record.traits
+
+
+def is_real(sample, dtype):
+    """Whether a call has no complex numbers, which are pairs at this stage."""
+    call = described(call_of(sample, dtype))
+    return not any(d.dtype.is_complex for d in (*call.operands, *call.results))
 
 
 LOWERED = list(filter(is_lowered, SAMPLES))
@@ -104,7 +109,10 @@ def regrouped(call, values):
 
 
 def check(cases, loosen, context):
-    """Compiles a module with a function for each case, and compares the results with the references."""
+    """Compiles a module with a function for each case of real numbers, and compares results with the references."""
+    cases = [case for case in cases if is_real(*case)]
+    if not cases:
+        pytest.skip("complex numbers are pairs of real numbers at this stage")
     with context, ir.Location.unknown():
         module = ir.Module.create()
         for number, case in enumerate(cases):

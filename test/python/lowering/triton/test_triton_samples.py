@@ -3,11 +3,10 @@
 All element types take part, also bf16: the interpreter's bf16 rounding is replaced by NumPy's (see
 `oneflow.testing.triton_interpreter`). An operator's first sample runs in all its element types, the others in one;
 the first sample runs with dynamic sizes and is compiled in its first element type, every distinct kernel once.
-$ONEFLOW_TEST_ALL takes all.
+$ONEFLOW_TEST_ALL takes all. The samples of an operator are calls of one program.
 """
 
 import re
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -19,11 +18,17 @@ from oneflow.dialect.record import REGISTRY, OperatorError
 from oneflow.passes.pipeline import PipelineFailure
 from oneflow.runtime.cuda.compiler import CompileError, compile_source
 from oneflow.testing.checks import make_call
-from oneflow.testing.triton_interpreter import check_triton, lower_call
+from oneflow.testing.triton_interpreter import check_triton, check_triton_cases, lower_calls
 
 FIRST = {s.op: s for s in reversed(SAMPLES)}
-CASES = [(s, d) for s in SAMPLES for d in (s.dtypes if FIRST[s.op] is s or EVERY else s.dtypes[:1])]
-COMPILED = CASES if EVERY else [(s, s.dtypes[0]) for s in FIRST.values()]
+CASES = dict[str, Any]()
+for one in SAMPLES:
+    CASES.setdefault(one.op, []).extend(
+        (one, d) for d in (one.dtypes if FIRST[one.op] is one or EVERY else one.dtypes[:1])
+    )
+COMPILED = {name: cases if EVERY else cases[:1] for name, cases in CASES.items()}
+#: The number of parts that the compiled operators are cut into.
+PARTS = 16
 
 
 @pytest.fixture(scope="module")
@@ -31,9 +36,9 @@ def context():
     return create_context()
 
 
-@pytest.mark.parametrize(("sample", "dtype"), CASES, ids=[f"{s}-{d}" for s, d in CASES])
-def test_samples_in_the_triton_interpreter(sample, dtype, context):
-    assert not check_triton(sample, dtype, context=context)
+@pytest.mark.parametrize("name", CASES)
+def test_samples_in_the_triton_interpreter(name, context):
+    assert not check_triton_cases(CASES[name], context=context)
 
 
 @pytest.mark.parametrize("sample", SPREAD if EVERY else list(FIRST.values()), ids=str)
@@ -44,14 +49,14 @@ def test_dynamic_samples_in_the_triton_interpreter(sample, context):
         assert "static" in str(error)
 
 
-def kernels():
-    """The distinct kernels of the samples: numbers aside, each text once."""
-    found, context = dict[Any, Any](), create_context()
-    for sample, dtype in COMPILED:
-        call = make_call(sample, sample.arrays(dtype), sample.attributes(dtype), REGISTRY)
-        for source in lower_call(call, context=context).sources.values():
-            if source.grid.static != 0:
-                found.setdefault((re.sub(r"\d+", "#", source.text), source.parameters[0][1]), source)
+def kernels(names, context):
+    """The distinct kernels of the operators: numbers aside, each text once."""
+    found = dict[Any, Any]()
+    cases = [case for name in names for case in COMPILED[name]]
+    calls = [make_call(s, s.arrays(d), s.attributes(d), REGISTRY) for s, d in cases]
+    for source in lower_calls(calls, context=context).sources.values():
+        if source.grid.static != 0:
+            found.setdefault((re.sub(r"\d+", "#", source.text), source.parameters[0][1]), source)
     return list(found.values())
 
 
@@ -63,7 +68,9 @@ def failure(source):
     return None if binary.cubin and binary.shared <= 232448 else f"{source.name}: {binary.shared} bytes shared"
 
 
-def test_kernels_compile_to_machine_code():
-    with ThreadPoolExecutor(2) as pool:
-        failures = [f for f in pool.map(failure, kernels()) if f is not None]
+@pytest.mark.parametrize("part", range(PARTS))
+def test_kernels_compile_to_machine_code(part, context):
+    names = sorted(COMPILED)
+    size = -(-len(names) // PARTS)
+    failures = [f for f in map(failure, kernels(names[part * size :][:size], context)) if f is not None]
     assert not failures, "\n\n".join(failures[:3])

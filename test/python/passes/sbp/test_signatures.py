@@ -17,10 +17,10 @@ from oneflow.testing.sample import Sample, t
 
 
 @pytest.mark.parametrize("sample", SPREAD, ids=str)
-@pytest.mark.parametrize("mesh", [(1, 2), (1, 3), (2, 2)], ids=str)
-def test_signatures(sample, mesh):
+def test_signatures(sample):
     """Cut along every axis of the mesh, computed and put together."""
-    assert check_nd_sbp(sample, mesh)
+    for mesh in ((1, 2), (1, 3), (2, 2)):
+        assert check_nd_sbp(sample, mesh), f"no signatures on {mesh}"
 
 
 GROUPED = {

@@ -3,12 +3,12 @@
 import dataclasses
 import json
 import re
-import subprocess
 import warnings
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from assembler_reports import compile_with_report, spilled
 
 import oneflow as flow
 from oneflow.dialect._mlir import ir
@@ -20,7 +20,7 @@ from oneflow.lowering.triton.source import GLUON, Source
 from oneflow.lowering.triton.templates import hopper_attention_gradients
 from oneflow.passes.pipeline import Pipeline
 from oneflow.runtime.cuda import kernel_cache
-from oneflow.runtime.cuda.compiler import CompileError, compile_source, triton
+from oneflow.runtime.cuda.compiler import CompileError, compile_source
 from oneflow.testing.triton_interpreter import interpret_program
 
 NAME = "oneflow_attention_0"
@@ -133,26 +133,12 @@ def test_hopper_attention_compiles_without_serialized_products(call):
 def check_compiled(source, maps, own=0):
     """Checks the assembler's report on a Gluon kernel with `maps` descriptors of the host and `own` of the kernel."""
     assert "gl.warp_specialize" in source.text and 0 < source.grid.static <= 132
-    binary = compile_source(source)
+    binary, report = compile_with_report(source)
     assert binary.cubin[:4] == b"\x7fELF" and binary.shared <= 232448
     assert len(binary.maps) == maps and binary.scratch == 128 * own
     assert binary.warps * THREADS * source.registers <= REGISTERS
-    told = assembled(binary.ptx)
-    assert "serialized" not in told
-    return told
-
-
-def assembled(ptx):
-    """The assembler's report on a kernel."""
-    path = triton("backends.nvidia.compiler").get_ptxas(90).path
-    done = subprocess.run([path, "-arch=sm_90a", "-v", "-o", "/dev/null", "/dev/stdin"], input=ptx, text=True,
-                          capture_output=True, check=True)  # fmt: skip
-    return done.stderr
-
-
-def spilled(told):
-    """The spilled bytes of a thread, by the assembler's report."""
-    return sum(map(int, re.findall(r"(\d+) bytes spill stores", told)))
+    assert "serialized" not in report
+    return report
 
 
 @pytest.mark.parametrize(
@@ -267,9 +253,9 @@ def test_resident_programs_of_plain_gradients(width, programs, is_causal):
 
     sources = lower_gradients(2, 8, 8, 1024, 1024, width, width, is_causal).sources
     for name in GRADIENTS:
-        told = assembled(compile_source(sources[name]).ptx)
-        registers = int(re.search(r"Used (\d+) registers", told)[1])
-        assert "serialized" not in told and spilled(told) == 0
+        _, report = compile_with_report(sources[name])
+        registers = int(re.search(r"Used (\d+) registers", report)[1])
+        assert "serialized" not in report and spilled(report) == 0
         assert programs * registers * THREADS * sources[name].warps <= REGISTERS
 
 
@@ -296,8 +282,7 @@ def test_gradients_compile_without_serialized_products(call):
     sources = lower_gradients(*call).on("sm_90").sources
     copied = 0 if call[3] % hopper_attention_gradients.ALIGNMENT else 2
     for name, (maps, own) in zip(GRADIENTS, ((6, copied), (5, 0)), strict=True):
-        told = check_compiled(sources[name], maps, own)
-        assert spilled(told) <= FEW
+        assert spilled(check_compiled(sources[name], maps, own)) <= FEW
 
 
 @pytest.mark.parametrize("name", GRADIENTS)

@@ -4,14 +4,14 @@ import re
 
 import numpy as np
 import pytest
+from assembler_reports import compile_with_report, spilled
 from epilogues import FOLLOWING, operands
 from lowered import lower
-from test_hopper_attention import FEW, assembled, program_of, spilled
+from test_hopper_attention import FEW, program_of
 
 import oneflow as flow
 from oneflow.lowering.targets.hopper import HOPPER_TILES
 from oneflow.lowering.triton.cost.matmul_configurations import Product, configs_of, f32_config
-from oneflow.runtime.cuda.compiler import compile_source
 from oneflow.testing.triton_interpreter import interpret_program
 
 HOPPER_F32_CONFIGS = configs_of(HOPPER_TILES.warp_specialized_f32)
@@ -75,8 +75,8 @@ def test_every_configuration_compiles_and_loads_16_bytes(form, config, change_gp
     """
     program = special(product(form), [(2048, 2048), (2048, 2048)], config, change_gpu)
     (source,) = program.sources.values()
-    binary = compile_source(source)
-    assert len(binary.maps) == 2 and spilled(assembled(binary.ptx)) <= FEW
+    binary, report = compile_with_report(source)
+    assert len(binary.maps) == 2 and spilled(report) <= FEW
     loads = re.findall(r"ld\.shared\S*", binary.ptx)
     assert len(loads) >= 16 and {x for x in loads if "v4" not in x} <= {"ld.shared.b8"}
     given_back = re.findall(r"fence\.proxy|bar\.sync|mbarrier\.arrive", binary.ptx.rpartition("ld.shared.v4")[2])

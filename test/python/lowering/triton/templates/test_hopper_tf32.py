@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from assembler_reports import compile_with_report, spilled
 from lowered import lower
-from test_hopper_attention import assembled, spilled
 
 from oneflow.lowering.targets.hopper import HOPPER_TILES
 from oneflow.lowering.targets.selection import gpu_target, using_gpu
@@ -18,7 +18,6 @@ from oneflow.lowering.triton.cost.matmul_configurations import (
     ranked_configs,
     tensor_core_config,
 )
-from oneflow.runtime.cuda.compiler import compile_source
 from oneflow.testing.triton_interpreter import interpret_program
 
 HOPPER_CONFIGS = configs_of(HOPPER_TILES.warp_specialized)
@@ -107,9 +106,8 @@ def test_tensor_cores_multiply(config, change_gpu):
     """By `wgmma` of tf32 from shared memory, in registers alone."""
     change_gpu(overrides={"warp_specialized": config})
     (source,) = lower(product_text((4096, 4096, 4096), "nt")).sources.values()
-    binary = compile_source(source.specializations["sm_90"])
-    told = assembled(binary.ptx)
-    assert binary.shared <= gpu_target().block_shared_bytes and "serialized" not in told and not spilled(told)
+    binary, report = compile_with_report(source.specializations["sm_90"])
+    assert binary.shared <= gpu_target().block_shared_bytes and "serialized" not in report and not spilled(report)
     assert re.search(r"wgmma\.mma_async\S*\.f32\.tf32\.tf32", binary.ptx) and "mma.sync" not in binary.ptx
 
 
