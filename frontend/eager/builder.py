@@ -7,6 +7,8 @@ these tensors; a local tensor among the operands must be the same full tensor on
 
 from __future__ import annotations
 
+import itertools
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -29,7 +31,7 @@ from oneflow.frontend.eager.kernels import (
     describe_result,
     intern,
 )
-from oneflow.frontend.eager.tape import MODE, Variable, no_grad, record
+from oneflow.frontend.eager.tape import MODE, Variable, no_grad, record_dependent
 from oneflow.passes.base import PassError
 from oneflow.runtime.failures import RunError
 
@@ -56,7 +58,7 @@ class EagerBuilder(Builder):
             OneFlowError: the operator cannot be compiled.
             RuntimeError: an operand was updated in place after it was saved for a gradient, or the run fails.
         """
-        return self._call(name, operands, attrs)
+        return self.run(name, self._slots(operands), attrs)
 
     def update(self, name: str, number: int, /, *operands: Any, **attrs: Any) -> Value:
         """The result of operator `name`, in the memory of operand `number` if that is on one device.
@@ -64,32 +66,43 @@ class EagerBuilder(Builder):
         The old values are lost, so nothing is recorded for gradients.
         """
         with no_grad():
-            return self._call(name, operands, attrs, number)[0]
+            return self.run(name, self._slots(operands), attrs, number)[0]
 
-    def _call(
-        self, name: str, operands: Sequence[Any], attrs: dict[str, Any], in_place_operand: int | None = None
-    ) -> tuple[Value, ...]:
-        slots = [x if type(x) is Variable else self._as_values(x) for x in operands]
-        operand_variables = flatten(slots)
-        handles = [v.handle for v in operand_variables]
-        place = None
-        for handle in handles:
+    def _slots(self, operands: Sequence[Any]) -> list[Any]:
+        """Operands as variables; see `run`."""
+        return [x if type(x) is Variable else self._as_values(x) for x in operands]
+
+    def run(
+        self, name: str, slots: list[Any], attrs: dict[str, Any], in_place_operand: int | None = None
+    ) -> tuple[Variable, ...]:
+        """The results of operator `name`, of which each slot has a variable, a tuple of variables or None.
+
+        One loop over the operands collects all that the call depends on, since a call of a small kernel costs less
+        than a second loop.
+        """
+        forms, handles, on_host, depends, stale = [], [], True, False, False
+        variables = slots if operator.countOf(map(type, slots), Variable) == len(slots) else flatten(slots)
+        for variable in variables:
+            handle, memory = variable.handle, variable.memory
+            handles.append(handle)
+            forms.append(id(variable.desc))
             if type(handle) is not np.ndarray:
-                place = device_of_all(handles) or self._device_or_ranks(name, operands, operand_variables)
-                break
-        forms = [id(x.desc) if type(x) is Variable else _type_key(x) for x in slots]
+                on_host = False
+            if variable.node is not None or variable.leaf is not None:
+                depends = True
+            if memory is not None and memory.version != variable.version:
+                stale = True
+        place = None if on_host else device_of_all(handles) or self._device_or_ranks(name, slots, variables)
+        if variables is not slots:
+            forms = [_type_key(x) for x in slots]
         key = (place, name, in_place_operand, repr(attrs) if attrs else "", *forms)
         kernel = self.kernels.find(key) or self.kernels.add(
             key, self._compile(name, slots, attrs, place, in_place_operand)
         )
         if kernel.calls_left:
             kernel = self._counted(key, kernel)
-        depends = False
-        for number, variable in enumerate(operand_variables):
-            depends = depends or variable.node is not None or variable.leaf is not None
-            memory = variable.memory
-            if memory is not None and memory.version != variable.version and kernel.reads(number):
-                raise stale_value_error(name, variable)
+        if stale:
+            _check_versions(name, kernel, variables)
         try:
             arrays = None if kernel.fast_path is None else kernel.fast_path(handles)
             if arrays is None:
@@ -97,10 +110,12 @@ class EagerBuilder(Builder):
         except RunError as error:
             raise with_user_line(error, asynchronous=place is not None) from None
         types = kernel.results if kernel.is_static else map(describe_result, arrays, kernel.results)
-        results = tuple([Variable(self, a, d) for a, d in zip(arrays, types, strict=True)])
+        results = tuple(map(Variable, itertools.repeat(self), arrays, types))
         if depends and MODE.recording:
-            slots += [None] * (len(kernel.op.inputs) - len(slots))
-            record(kernel.op.record, dict(zip(kernel.op.inputs, slots, strict=True)), kernel.op.attrs, results)
+            slots = slots + [None] * (len(kernel.op.inputs) - len(slots))
+            record_dependent(
+                kernel.op.record, dict(zip(kernel.op.inputs, slots, strict=True)), kernel.op.attrs, results
+            )
         return results
 
     def _device_or_ranks(
@@ -182,6 +197,17 @@ class EagerBuilder(Builder):
                 array = np.array(array, dtype=array.dtype.newbyteorder("="), order="C")
             return Variable(self, array, desc_of(array.shape, array.dtype))
         return Variable(self, array, intern(TensorDesc(array.shape, array.dtype)))
+
+
+def _check_versions(name: str, kernel: Kernel, variables: Sequence[Variable]) -> None:
+    """Refuses operands that were updated in place since, of which the kernel reads elements.
+
+    Raises:
+        RuntimeError: there is such an operand.
+    """
+    for number, variable in enumerate(variables):
+        if variable.is_stale and kernel.reads(number):
+            raise stale_value_error(name, variable)
 
 
 def _type_key(slot: Any) -> Any:

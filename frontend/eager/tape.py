@@ -135,6 +135,26 @@ def is_grad_enabled() -> bool:
     return MODE.recording
 
 
+class WeakList:
+    """Objects that are referenced weakly. Unlike a `weakref.WeakSet`, nothing is called when an object is freed."""
+
+    __slots__ = ("_limit", "_references")
+
+    def __init__(self) -> None:
+        self._references: list[weakref.ref[Any]] = []
+        self._limit = 8
+
+    def append(self, value: Any) -> None:
+        """Adds an object; removes the references to freed objects when the list has doubled."""
+        if len(self._references) >= self._limit:
+            self._references = [reference for reference in self._references if reference() is not None]
+            self._limit = max(8, 2 * len(self._references))
+        self._references.append(weakref.ref(value))
+
+    def __iter__(self) -> Iterator[Any]:
+        return (value for value in [reference() for reference in self._references] if value is not None)
+
+
 class Memory:
     """The version counter of memory that tensors share: the number of updates in place, and the operator of the
     last.
@@ -143,10 +163,11 @@ class Memory:
     the memory.
     """
 
-    version = 0
-    writer = ""
-    exposed = False
-    views: weakref.WeakSet[Any] | None = None
+    __slots__ = ("exposed", "version", "views", "writer")
+
+    def __init__(self) -> None:
+        self.version, self.writer, self.exposed = 0, "", False
+        self.views: WeakList | None = None
 
     def write(self, writer: str) -> None:
         """Counts an update by the operator `writer`."""
@@ -310,11 +331,14 @@ def record(op: Operator, inputs: dict[str, Any], attrs: dict[str, Any], results:
     Integer results depend on nothing, except within `flow.grad`, which reports integer results where these are the
     only path to an input.
     """
-    for variable in flatten(inputs.values()):
-        if variable.node is not None or variable.leaf is not None:
-            break
-    else:
-        return
+    if any(variable.node is not None or variable.leaf is not None for variable in flatten(inputs.values())):
+        record_dependent(op, inputs, attrs, results)
+
+
+def record_dependent(
+    op: Operator, inputs: dict[str, Any], attrs: dict[str, Any], results: Sequence[Variable]
+) -> None:
+    """`record` for a call of which an operand requires grad."""
     if op.grad is zero_grad:
         return
     hooks = MODE.saved_hooks

@@ -18,6 +18,7 @@ import numpy as np
 
 from oneflow.dialect.builder import Value
 from oneflow.dialect.dtypes import DType
+from oneflow.dialect.record import OperatorError
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend.core import dispatch as dispatching
 from oneflow.frontend.core.arrays import Data, LocalData, device_name, is_on_device, is_on_ranks, to_array
@@ -47,6 +48,29 @@ class Eager(EagerBuilder, dispatching.TensorBuilder):
         current = tensor.handle
         is_fresh = tensor.view_meta is None and (current.memory is None or current.memory.version == current.version)
         return current if is_fresh else tensor.variable
+
+    def apply(self, name: str, operands: Sequence[Any], attrs: dict[str, Any]) -> tuple[Tensor, ...]:
+        """The results of an operator on tensors; see `TensorBuilder.apply`."""
+        slots = []
+        for x in operands:
+            if type(x) is EagerTensor:  # `read` inlined
+                current = x.handle
+                memory = current.memory
+                if x.view_meta is not None or (memory is not None and memory.version != current.version):
+                    current = x.variable
+                slots.append(current)
+            else:
+                slots.append(self._as_values(self._value(x)))
+        if attrs and any(isinstance(value, Tensor) for value in attrs.values()):
+            attrs = {key: dispatching.as_scalar(value) for key, value in attrs.items()}
+        try:
+            results = self.run(name, slots, attrs)
+        except OperatorError as error:
+            raise fail(str(error)) from None
+        tensors = tuple(map(EagerTensor, results))
+        if name in dispatching.VIEWS:
+            self.record_view(name, operands, attrs, tensors[0])
+        return tensors
 
     def to_tensor(self, value: Value) -> EagerTensor:
         """A variable as a tensor."""
