@@ -17,7 +17,7 @@ import numpy as np
 from oneflow.dialect.builder import Builder, Scalar, Value, describe
 from oneflow.dialect.record import Call, OperatorError, attribute_values, flatten, infer
 from oneflow.dialect.tensor_desc import TensorDesc
-from oneflow.frontend.core.arrays import device_of_all, to_data, with_user_line
+from oneflow.frontend.core.arrays import Data, device_of_all, to_data, with_user_line
 from oneflow.frontend.core.devices import common_device, device
 from oneflow.frontend.core.errors import fail, refuse
 from oneflow.frontend.eager.kernel_cache import KernelCache
@@ -48,6 +48,8 @@ class EagerBuilder(Builder):
     def _forget(self, name: str) -> None:
         """Drops the kernels of an operator that is another one now."""
         self.kernels.keep(lambda key: key[1] != name)
+        for _, kernel in self.kernels.items():
+            kernel.plans = None if kernel.plans is None else {}
         self._dynamic_size_kernels = DynamicSizeKernels()
 
     def call(self, name: str, /, *operands: Any, **attrs: Any) -> tuple[Value, ...]:
@@ -103,20 +105,26 @@ class EagerBuilder(Builder):
             kernel = self._counted(key, kernel)
         if stale:
             _check_versions(name, kernel, variables)
-        try:
-            arrays = None if kernel.fast_path is None else kernel.fast_path(handles)
-            if arrays is None:
-                arrays = kernel.run(handles)
-        except RunError as error:
-            raise with_user_line(error, asynchronous=place is not None) from None
+        arrays = self.execute(kernel, handles)
         types = kernel.results if kernel.is_static else map(describe_result, arrays, kernel.results)
         results = tuple(map(Variable, itertools.repeat(self), arrays, types))
         if depends and MODE.recording:
             slots = slots + [None] * (len(kernel.op.inputs) - len(slots))
-            record_dependent(
-                kernel.op.record, dict(zip(kernel.op.inputs, slots, strict=True)), kernel.op.attrs, results
-            )
+            inputs = dict(zip(kernel.op.inputs, slots, strict=True))
+            record_dependent(kernel.op.record, inputs, kernel.op.attrs, results, kernel)
         return results
+
+    def execute(self, kernel: Kernel, handles: Sequence[Data]) -> list[Data]:
+        """The results of a kernel.
+
+        Raises:
+            RunError: the run fails.
+        """
+        try:
+            arrays = None if kernel.fast_path is None else kernel.fast_path(handles)
+            return kernel.run(handles) if arrays is None else arrays
+        except RunError as error:
+            raise with_user_line(error, asynchronous=not kernel.is_on_host) from None
 
     def _device_or_ranks(
         self, name: str, operands: Sequence[Any], operand_variables: Sequence[Variable]

@@ -86,17 +86,23 @@ class Ranks:
 class Kernel:
     """A compiled call: `op` is the call on descriptions, `results` are the types of its results.
 
-    `calls_left` is the number of calls after which a kernel for these sizes replaces a kernel for all sizes; 0 means
-    never. `num_programs` is the number of programs of ranks.
+    Attributes:
+        calls_left: the number of calls after which a kernel for these sizes replaces a kernel for all sizes; 0 means
+            never.
+        num_programs: the number of programs of ranks.
+        plans: how gradients of the call are computed, by what is asked (see `gradient_plans.py`); None for operators
+            of users, results with sizes of their data, and global tensors, whose gradients follow rules each time.
     """
 
     __slots__ = (
         "calls_left",
         "executable",
         "fast_path",
+        "is_on_host",
         "is_static",
         "num_programs",
         "op",
+        "plans",
         "reads",
         "results",
         "run",
@@ -112,8 +118,11 @@ class Kernel:
     ) -> None:
         self.op, self.executable, self.calls_left, self.num_programs = op, executable, calls_left, num_programs
         self.run, self.reads, self.fast_path = executable.run, executable.reads, executable.fast_path
+        self.is_on_host = executable.array is np.ndarray
         self.results = tuple(map(intern, results))
         self.is_static = all(d.is_static for d in results)
+        is_of_user = any(record is op.record for record in REGISTRY.additions())
+        self.plans: dict[Any, Any] | None = {} if self.is_static and not is_of_user else None
 
 
 def compile_call(
@@ -138,8 +147,10 @@ def compile_call(
             placements = ProgramPlacements(place.placement)
             arguments = [(place.placement, nd) for nd in place.layouts]
             annotate(entry.operation, placements, arguments, [(None, None)] * len(results))
-            executable = compile_for(placements, module, ENTRY)
-            return Kernel(op, results, executable, num_programs=len(place.placement.local_indices))
+            executable, count = compile_for(placements, module, ENTRY), len(place.placement.local_indices)
+            kernel = Kernel(op, results, executable, num_programs=count)
+            kernel.plans = None
+            return kernel
         return Kernel(op, results, compile_for(place, module, ENTRY))
 
 

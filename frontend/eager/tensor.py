@@ -18,7 +18,7 @@ import numpy as np
 
 from oneflow.dialect.builder import Value
 from oneflow.dialect.dtypes import DType
-from oneflow.dialect.record import OperatorError
+from oneflow.dialect.record import Call, OperatorError
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend.core import dispatch as dispatching
 from oneflow.frontend.core.arrays import Data, LocalData, device_name, is_on_device, is_on_ranks, to_array
@@ -29,6 +29,7 @@ from oneflow.frontend.core.pytree import flatten
 from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.eager import printing, views
 from oneflow.frontend.eager.builder import EagerBuilder
+from oneflow.frontend.eager.gradient_plans import planned_gradients
 from oneflow.frontend.eager.tape import ACCUMULATION_LOCK, MODE, Leaf, Variable, gradients, leaves_of, no_grad
 from oneflow.runtime.dlpack import capsule_of
 
@@ -71,6 +72,10 @@ class Eager(EagerBuilder, dispatching.TensorBuilder):
         if name in dispatching.VIEWS:
             self.record_view(name, operands, attrs, tensors[0])
         return tensors
+
+    def operand_gradients(self, op: Call, cotangents: Sequence[Any]) -> list[tuple[int, Any]]:
+        """The gradients of a recorded call by the numbers of operands, by a plan where the call has one."""
+        return planned_gradients(self, op, cotangents)
 
     def to_tensor(self, value: Value) -> EagerTensor:
         """A variable as a tensor."""
