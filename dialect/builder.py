@@ -154,7 +154,8 @@ class Builder(ABC):
         Raises:
             OperatorError: the rule returns no gradients of the operands.
         """
-        named = op.record.grad(self, op, *cotangents)
+        rule: Any = op.record.grad
+        named = rule(self, op, *cotangents)
         unknown = named.keys() - op.inputs.keys()
         if unknown:
             raise op.error(f"expected gradients of operands, got gradients of {sorted(unknown)}")

@@ -32,6 +32,7 @@ from oneflow.frontend.eager.kernels import (
     intern,
 )
 from oneflow.frontend.eager.tape import MODE, Variable, no_grad, record_dependent
+from oneflow.frontend.eager.views import copy_of_view
 from oneflow.passes.base import PassError
 from oneflow.runtime.failures import RunError
 
@@ -168,6 +169,9 @@ class EagerBuilder(Builder):
                 shared = self._dynamic_size_kernels.find(op, device(place), in_place_operand)
                 if shared is not None:
                     return Kernel(op, results, shared, CALLS_BEFORE_OWN_KERNEL)
+            copy = copy_of_view(op, results[0]) if place is None else None
+            if copy is not None:
+                return Kernel(op, results, copy)
             return compile_call(
                 op, results, place if isinstance(place, Ranks) else device(place or "cpu"), in_place_operand
             )

@@ -26,7 +26,9 @@ Step: TypeAlias = tuple[Kernel, tuple[int, ...], int]
 
 def planned_gradients(builder: EagerBuilder, op: Call, cotangents: Sequence[Any]) -> Gradients:
     """The gradients of a recorded call by a plan, where the call has plans and the gradients are not recorded."""
-    plans = op.kernel.plans if isinstance(op, RecordedCall) and op.kernel is not None else None
+    plans: dict[Any, GradientPlan] | None = (
+        op.kernel.plans if isinstance(op, RecordedCall) and op.kernel is not None else None
+    )
     if plans is None or MODE.recording:
         return Builder.operand_gradients(builder, op, cotangents)
     key = op.wanted, op.maybe_nonfinite, tuple([cotangent is None for cotangent in cotangents])
@@ -74,7 +76,7 @@ class GradientPlan:
             variable = variables[number]
             if variable.is_stale:
                 raise stale_value_error(op.record.name, variable)
-        arrays = [None if v is None else v.handle for v in variables]
+        arrays: list[Any] = [None if v is None else v.handle for v in variables]
         arrays += self.further
         for kernel, numbers, first in self.steps:
             results = builder.execute(kernel, [arrays[n] for n in numbers])

@@ -10,7 +10,7 @@ results by cost.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +29,7 @@ from oneflow.frontend.core.arrays import Data, is_on_ranks, ranks_of
 from oneflow.frontend.core.compilation import compile_for
 from oneflow.frontend.core.devices import Device
 from oneflow.frontend.core.layouts import ProgramPlacements, annotate
+from oneflow.frontend.eager.views import ViewCopy
 from oneflow.lowering.kernels.donated_arguments import donate_arguments
 from oneflow.passes.base import PassError
 from oneflow.runtime.global_array import Placement
@@ -112,12 +113,14 @@ class Kernel:
         self,
         op: Call,
         results: Sequence[TensorDesc],
-        executable: Executable,
+        executable: Executable | ViewCopy,
         calls_left: int = 0,
         num_programs: int = 1,
     ) -> None:
-        self.op, self.executable, self.calls_left, self.num_programs = op, executable, calls_left, num_programs
-        self.run, self.reads, self.fast_path = executable.run, executable.reads, executable.fast_path
+        self.op, self.calls_left, self.num_programs = op, calls_left, num_programs
+        self.executable: Any = executable
+        self.run: Callable[[Sequence[Any]], list[Any]] = executable.run
+        self.reads, self.fast_path = executable.reads, executable.fast_path
         self.is_on_host = executable.array is np.ndarray
         self.results = tuple(map(intern, results))
         self.is_static = all(d.is_static for d in results)
@@ -187,7 +190,7 @@ def _with_dynamic_sizes(operand: Any) -> Any:
 def _compile_for_all_sizes(op: Call, place: Device, in_place_operand: int | None) -> Executable | None:
     """The executable of a call with dynamic sizes; None where the operator needs its sizes."""
     try:
-        executable = compile_call(op, infer(op.record, op), place, in_place_operand).executable
+        executable: Executable = compile_call(op, infer(op.record, op), place, in_place_operand).executable
     except (OperatorError, PassError):
         return None
     return None if executable.is_size_specialized else executable

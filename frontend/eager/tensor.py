@@ -22,7 +22,7 @@ from oneflow.dialect.record import Call, OperatorError
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend.core import dispatch as dispatching
 from oneflow.frontend.core.arrays import Data, LocalData, device_name, is_on_device, is_on_ranks, to_array
-from oneflow.frontend.core.devices import Device, device, move
+from oneflow.frontend.core.devices import Device, device_named, move
 from oneflow.frontend.core.dispatch import current_builder
 from oneflow.frontend.core.errors import fail, refuse
 from oneflow.frontend.core.pytree import flatten
@@ -62,8 +62,10 @@ class Eager(EagerBuilder, dispatching.TensorBuilder):
                 slots.append(current)
             else:
                 slots.append(self._as_values(self._value(x)))
-        if attrs and any(isinstance(value, Tensor) for value in attrs.values()):
-            attrs = {key: dispatching.as_scalar(value) for key, value in attrs.items()}
+        for value in attrs.values():
+            if isinstance(value, Tensor):
+                attrs = {key: dispatching.as_scalar(value) for key, value in attrs.items()}
+                break
         try:
             results = self.run(name, slots, attrs)
         except OperatorError as error:
@@ -243,12 +245,13 @@ class EagerTensor(Tensor):
     @property
     def array(self) -> np.ndarray:
         """The values as an array on the host; a copy where the values are on a device."""
-        return to_array(self.storage)
+        data = self.storage
+        return data if type(data) is np.ndarray else to_array(data)
 
     @property
     def device(self) -> Device:
         """The device that the tensor is on."""
-        return device(device_name(self.handle.handle))
+        return device_named(device_name(self.handle.handle))
 
     @property
     def is_cuda(self) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -17,6 +17,7 @@ from numpy.lib.stride_tricks import as_strided
 from oneflow.dialect.builder import Value
 from oneflow.dialect.dtypes import DType
 from oneflow.dialect.locks import Lock
+from oneflow.dialect.record import Call
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend.core.arrays import address_of, device_name, is_on_ranks, overwrite, to_array
 from oneflow.frontend.core.devices import device, move
@@ -357,6 +358,36 @@ VIEW_FUNCTIONS: dict[str, Callable[[Mapping[str, Any], tuple[int, ...]], ViewFun
     "as_strided": _strided, "real": _complex_part("real"), "imag": _complex_part("imag"), "view_as_real": _paired,
     "view_as_complex": _complex,
 }  # fmt: skip
+
+
+#: NumPy copies at most so many elements in less time than the compilation of a kernel saves.
+MAX_COPIED_ELEMENTS = 1 << 14
+
+
+class ViewCopy:
+    """A view operator on arrays of NumPy, as an executable that needs no compilation: copies the elements."""
+
+    array: ClassVar[type] = np.ndarray
+
+    def __init__(self, view_fn: ViewFunction) -> None:
+        self._view_fn = view_fn
+        self.fast_path: Any = self.run
+
+    def run(self, arrays: Sequence[Any]) -> list[np.ndarray]:
+        """The elements of the view, in new memory."""
+        return [self._view_fn(arrays[0]).copy()]
+
+    def reads(self, number: int) -> bool:
+        """Whether the elements of operand `number` are read: other operands give sizes."""
+        return number == 0
+
+
+def copy_of_view(call: Call, result: TensorDesc) -> ViewCopy | None:
+    """The executable of a view operator with few elements on the host; None for other calls."""
+    make, count = VIEW_FUNCTIONS.get(call.record.name), result.element_count
+    if make is None or count is None or count > MAX_COPIED_ELEMENTS:
+        return None
+    return ViewCopy(make(call.attrs, result.static_shape))
 
 
 #: Operators that copy an operand whose strides do not allow a view.
