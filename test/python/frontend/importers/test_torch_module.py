@@ -232,3 +232,20 @@ def test_pooling_that_rounds_sizes_up():
     model = nn.Sequential(nn.MaxPool2d(3, 2, ceil_mode=True), nn.AvgPool2d(2, 2, ceil_mode=True))
     x = torch.randn(2, 1, 8, 9)
     torch.testing.assert_close(flow.from_torch(model, (x,))(x), model(x))
+
+
+def test_calls_with_tensors_alone_take_no_tree_apart(monkeypatch):
+    model = torch.nn.Linear(3, 2)
+    module = flow.from_torch(model, torch.ones(4, 3))
+    x = torch.arange(12.0).reshape(4, 3)
+    with torch.no_grad():
+        expected = model(x)
+    module(x)
+    monkeypatch.setattr(type(module), "_flat", lambda *_: pytest.fail("the arguments were flattened"))
+    torch.testing.assert_close(module(x), expected)
+    torch.testing.assert_close(module(x[:, [2, 0, 1]].T.contiguous().T), model(x[:, [2, 0, 1]]).detach())
+    tensor = module(flow.tensor(x.numpy()))
+    np.testing.assert_allclose(tensor.numpy(), expected.numpy(), rtol=1e-6)
+    assert tensor.requires_grad
+    with pytest.raises(flow.OneFlowError, match="expected"):
+        module(x[0])
