@@ -8,7 +8,7 @@ call, infers its results and hands it to `emit`. `IRBuilder` (in `dialect.ir_bui
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from oneflow.dialect.attributes import AttrValue
@@ -147,6 +147,25 @@ class Builder(ABC):
     def _wrap_all(self, values: Any) -> tuple[Value, ...]:
         return () if values is None else tuple(v if isinstance(v, Value) else self.wrap(v) for v in values)
 
+    def operand_gradients(self, op: Call, cotangents: Sequence[Any]) -> list[tuple[int, Any]]:
+        """The gradients of a call, by the record's rule, with the numbers of the operands: values, or functions that
+        build values.
+
+        Raises:
+            OperatorError: the rule returns no gradients of the operands.
+        """
+        rule: Any = op.record.grad
+        named = rule(self, op, *cotangents)
+        unknown = named.keys() - op.inputs.keys()
+        if unknown:
+            raise op.error(f"expected gradients of operands, got gradients of {sorted(unknown)}")
+        numbers: dict[str, range] = {}
+        count = 0
+        for name, operand in op.inputs.items():
+            numbers[name] = range(count, count + len(flatten([operand])))
+            count = numbers[name].stop
+        return [pair for name, gradient in named.items() for pair in _numbered(op, name, numbers[name], gradient)]
+
     def binary(self, kind: str, a: Value, b: Value | Scalar) -> Value:
         """`a` and `b` combined by the operator `broadcast_<kind>`, or `scalar_<kind>` with a number."""
         if isinstance(b, Value):
@@ -168,6 +187,17 @@ class Builder(ABC):
             return results[0] if len(results) == 1 else results
 
         return build
+
+
+def _numbered(op: Call, name: str, numbers: range, gradient: Any) -> Iterable[tuple[int, Any]]:
+    """The gradients of the operands of one name, each with the number of the operand."""
+    if gradient is None or not numbers:
+        return ()
+    if not isinstance(op.inputs[name], tuple):
+        return ((numbers.start, gradient),)
+    if not isinstance(gradient, (tuple, list)) or len(gradient) != len(numbers):
+        raise op.error(f"expected the gradient rule to give {len(numbers)} gradients of {name}, got {gradient!r}")
+    return zip(numbers, gradient, strict=True)
 
 
 def describe(operand: Any) -> Any:

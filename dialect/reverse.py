@@ -255,13 +255,9 @@ class _Reverse:
         if isinstance(op.record.grad, Absent):
             raise self._refused(op, op.record.grad.reason)
         op.wanted = frozenset(i for i, v in enumerate(op.operands) if id(v) in self.producers)
-        named = op.record.grad(self.ops, self._on_copies(op, cotangents), *cotangents)
-        unknown = named.keys() - op.inputs.keys()
-        if unknown:
-            raise op.error(f"expected gradients of operands, got gradients of {sorted(unknown)}")
-        for name, grad in named.items():
-            for operand, part in _pairs(op, name, grad):
-                self._add_forced(op, operand, part)
+        operands = op.operands
+        for number, gradient in self.ops.operand_gradients(self._on_copies(op, cotangents), cotangents):
+            self._add_forced(op, operands[number], gradient)
         if op.record.scalar is not None or "barrier" in op.record.traits:
             self._mark_zero_path(op)
 
@@ -341,18 +337,6 @@ class _Reverse:
             at = self.users[id(value)]
             names.append("result" if at is None else name_of(at))
         return names
-
-
-def _pairs(op: Call, name: str, grad: Any) -> Iterable[tuple[Value, Any]]:
-    """The operands of one name, each with its gradient."""
-    operand = op.inputs[name]
-    if operand is None or grad is None:
-        return ()
-    if not isinstance(operand, tuple):
-        return ((operand, grad),)
-    if not isinstance(grad, (tuple, list)) or len(grad) != len(operand):
-        raise op.error(f"expected the gradient rule to give {len(operand)} gradients of {name}, got {grad!r}")
-    return zip(operand, grad, strict=True)
 
 
 def _may_give_nonfinite(op: Call) -> bool:

@@ -1,20 +1,46 @@
 """The fast path: calls of compiled programs with arrays that need no conversion, as one short function.
 
 A kernel over megabytes evicts the interpreter from the near caches, so the cost of a call is the memory that it
-touches. Arrays that need a conversion or a copy are left to `CpuExecutable`.
+touches. Arrays that need a conversion or a copy are left to `CpuExecutable`. `native/calls.cpp` has the fast path as
+an extension module of Python, which is optional.
 """
 
 from __future__ import annotations
 
 import ctypes
+import functools
+import importlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from oneflow.runtime import native
 from oneflow.runtime.protocol import FastPath
 from oneflow.runtime.results import Memory, ResultFormat
+
+#: The dtype and the shape of an argument or a result, and the number of the argument that a result is, or -1.
+Type: TypeAlias = tuple[np.dtype, tuple[int, ...], int]
+#: The version of the extension module.
+VERSION = 1
+
+
+@functools.cache
+def extension() -> Any:
+    """The extension module, in which a call costs a tenth; None where the installation found no headers of Python.
+
+    Raises:
+        NativeLibraryError: the module is of another version.
+    """
+    try:
+        module = importlib.import_module("oneflow.runtime._calls")
+    except ModuleNotFoundError:
+        return None
+    if module.VERSION != VERSION:
+        raise native.NativeLibraryError(
+            f"expected version {VERSION} of {module.__file__}, got {module.VERSION}; install oneflow-mlir again"
+        )
+    return module
 
 
 def fast_path(
@@ -37,12 +63,38 @@ def fast_path(
     """
     if any(None in shape for _, shape in inputs) or any(form.dynamic for form in formats):
         return None
-    (address, workspace), count, last = entry, len(inputs), len(inputs) + len(formats)
-    expected = [(slot, dtype, shape, dtype.alignment - 1) for slot, (dtype, shape) in enumerate(inputs)]
-    result_slots = [
-        (slot, tuple(n for n in form.shape if n is not None), form.dtype, donated.get(slot - count))
-        for slot, form in enumerate(formats, count)
+    types = [(dtype, tuple(n for n in shape if n is not None), -1) for dtype, shape in inputs]
+    results = [
+        (form.dtype, tuple(n for n in form.shape if n is not None), donated.get(number, -1))
+        for number, form in enumerate(formats)
     ]
+    module = extension()
+    if module is None:
+        return python_call(types, results, entry, called, fail)
+    library = native.library()
+    functions = (_address(library.oneflow_rt_run), _address(library.oneflow_rt_free))
+    program: FastPath = module.program(
+        tuple(types), tuple(results), tuple(called), (entry[0], *functions, entry[1]), fail
+    )
+    return program
+
+
+def _address(function: Any) -> int:
+    """The address of a function of the native library."""
+    return ctypes.cast(function, ctypes.c_void_p).value or 0
+
+
+def python_call(
+    inputs: Sequence[Type],
+    results: Sequence[Type],
+    entry: tuple[int, int],
+    called: Sequence[int],
+    fail: Callable[[Any, int, Any], None],
+) -> FastPath:
+    """The fast path without the extension module."""
+    (address, workspace), count, last = entry, len(inputs), len(inputs) + len(results)
+    expected = [(slot, dtype, shape, dtype.alignment - 1) for slot, (dtype, shape, _) in enumerate(inputs)]
+    result_slots = [(slot, *result) for slot, result in enumerate(results, count)]
     slots, numbers = ctypes.c_int64 * (last + len(called)), ctypes.c_int64 * 3
     element: Callable[[Any], ctypes.c_char] = ctypes.c_char.from_buffer
     run, plain = native.library().oneflow_rt_run, np.ndarray
@@ -70,8 +122,8 @@ def fast_path(
         if status:
             fail(io, status, failure)
         return [
-            plain(shape, dtype, memory(io[slot])) if argument is None else arrays[argument]
-            for slot, shape, dtype, argument in result_slots
+            plain(shape, dtype, memory(io[slot])) if argument < 0 else arrays[argument]
+            for slot, dtype, shape, argument in result_slots
         ]
 
     return call

@@ -175,7 +175,7 @@ class ProgramNode(Node):
     __slots__ = ()
 
     def __init__(self, record: Operator, operands: tuple[Variable, ...], results: Sequence[Variable]) -> None:
-        self.record, self.inputs, self.attrs = record, {OPERANDS: operands}, {}
+        self.record, self.inputs, self.attrs, self.kernel = record, {OPERANDS: operands}, {}, None
         self.number = next(node_numbers)
         self.results = list(map(weakref.ref, results))
         self.result_values = [(v.handle, v.desc, Memory(), v.version) for v in results]

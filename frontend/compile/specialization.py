@@ -34,7 +34,7 @@ from oneflow.frontend.compile.guarded_call import (
     unguarded_call,
 )
 from oneflow.frontend.compile.ranks_guards import RanksGuardCache, UpdatingRanksGuardCache
-from oneflow.frontend.core.arrays import Data, device_of, is_on_device, is_on_host, ranks_of, to_array, to_host
+from oneflow.frontend.core.arrays import Data, device_of, is_on_device, is_on_host, ranks_of, to_host
 from oneflow.frontend.core.devices import Device
 from oneflow.frontend.core.pytree import Tree
 from oneflow.frontend.eager.kernels import intern
@@ -43,6 +43,7 @@ from oneflow.frontend.tracing.alias_guards import NoAliasCheck
 from oneflow.frontend.tracing.capture import HOST, default_device, device_of_captures
 from oneflow.frontend.tracing.traced import Traced
 from oneflow.runtime import protocol as runtime
+from oneflow.runtime.dlpack import to_numpy
 from oneflow.runtime.protocol import Executable
 
 #: The placement and layout of a tensor that is not global.
@@ -200,9 +201,10 @@ class Specialization:
             if tuple(map(type, args)) != classes:
                 return NotImplemented
             try:
-                return call([x if type(x) is np.ndarray else to_array(x) for x in args])
-            except TypeError:
+                arrays = [x if type(x) is np.ndarray else to_numpy(x) for x in args]
+            except (BufferError, RuntimeError, TypeError, ValueError):
                 return NotImplemented  # such as a tensor on another device
+            return call(arrays)
 
         return no_fast_path if call is no_fast_path else fast_path
 

@@ -170,7 +170,7 @@ def address_of(data: Data) -> int:
     """The address of the first element of an array; of a global one, a number that no other array has."""
     if isinstance(data, GlobalArray):
         return id(data)
-    return data.address if isinstance(data, DeviceArray) else int(data.ctypes.data)
+    return data.address if isinstance(data, DeviceArray) else host_address_of(data)
 
 
 def overwrite(target: Data, source: Data) -> None:
@@ -180,7 +180,7 @@ def overwrite(target: Data, source: Data) -> None:
     elif isinstance(target, DeviceArray):
         target.take(to_array(source) if isinstance(source, GlobalArray) else source)
     else:
-        np.copyto(target, to_array(source))
+        np.copyto(target, source if type(source) is np.ndarray else to_array(source))
 
 
 def distribute(array: np.ndarray, placement: Placement, nd: NdSbp) -> Data:

@@ -8,6 +8,7 @@ which are copied.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -71,6 +72,12 @@ class Device(metaclass=_DeviceType):
 
 #: `flow.device`.
 device = Device
+
+
+@functools.cache
+def device_named(name: str) -> Device:
+    """The device of a whole name, as `device_name` returns it."""
+    return device(name)
 
 
 def move(data: Data, target: Device) -> Data:

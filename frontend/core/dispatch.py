@@ -57,6 +57,28 @@ class TensorBuilder(Builder):
     def to_tensor(self, value: Value) -> Tensor:
         """A value of this builder as a tensor."""
 
+    def apply(self, name: str, operands: Sequence[Any], attrs: dict[str, Any]) -> tuple[Tensor, ...]:
+        """The results of an operator on tensors; see `dispatch`.
+
+        Raises:
+            OneFlowError: the operator does not allow the call.
+        """
+        values = [self._value(x) for x in operands]
+        try:
+            results = self.call(name, *values, **attrs)
+        except OperatorError as error:
+            raise fail(str(error), kind=error) from None
+        tensors = tuple(map(self.to_tensor, results))
+        if name in VIEWS:
+            self.record_view(name, operands, attrs, tensors[0])
+        return tensors
+
+    def _value(self, operand: Any) -> Any:
+        """An operand of an operator, with values of this builder in place of tensors."""
+        if isinstance(operand, Tensor):
+            return self.read(operand)
+        return tuple(map(self._value, operand)) if isinstance(operand, (tuple, list)) else operand
+
     @abstractmethod
     def assign(self, tensor: Tensor, value: Tensor, writer: str) -> None:
         """Updates a tensor in place to a result that nothing else refers to; messages call the update `writer`."""
@@ -148,26 +170,17 @@ def dispatch(name: str, /, *operands: Any, **attrs: Any) -> Tensor:
     Raises:
         OneFlowError: the operator does not allow the call.
     """
-    return dispatch_all(name, *operands, **attrs)[0]
+    builder: TensorBuilder = BUILDER.get() or _default[0]  # `current_builder` inlined
+    if SCOPE.get().autocast is not None:
+        operands = SCOPE.get().autocast.converted(name, operands)
+    return builder.apply(name, operands, attrs)[0]
 
 
 def dispatch_all(name: str, /, *operands: Any, **attrs: Any) -> tuple[Tensor, ...]:
     """The results of an operator; see `dispatch`."""
-    autocast = SCOPE.get().autocast
-    if autocast is not None:
-        operands = autocast.converted(name, operands)
-    builder: TensorBuilder = BUILDER.get() or _default[0]  # `current_builder` inlined
-    values = [builder.read(x) if isinstance(x, Tensor) else _value(builder, x) for x in operands]
-    if attrs:
-        attrs = {name: as_scalar(x) if isinstance(x, Tensor) else x for name, x in attrs.items()}
-    try:
-        results = builder.call(name, *values, **attrs)
-    except OperatorError as error:
-        raise fail(str(error), kind=error) from None
-    tensors = tuple(map(builder.to_tensor, results))
-    if name in VIEWS:
-        builder.record_view(name, operands, attrs, tensors[0])
-    return tensors
+    if SCOPE.get().autocast is not None:
+        operands = SCOPE.get().autocast.converted(name, operands)
+    return current_builder().apply(name, operands, attrs)
 
 
 def as_scalar(value: Any) -> Any:
@@ -181,14 +194,6 @@ def detached(x: Tensor) -> Tensor:
     result = dispatch("stop_gradient", x)
     current_builder().record_view("stop_gradient", [x], {}, result)
     return result
-
-
-def _value(builder: TensorBuilder, operand: Any) -> Any:
-    if isinstance(operand, Tensor):
-        return builder.read(operand)
-    if isinstance(operand, (tuple, list)):
-        return tuple(_value(builder, x) for x in operand)
-    return operand
 
 
 def as_tensor(value: Any, what: str = "a tensor") -> Tensor:

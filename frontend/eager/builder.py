@@ -7,6 +7,8 @@ these tensors; a local tensor among the operands must be the same full tensor on
 
 from __future__ import annotations
 
+import itertools
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,7 +17,7 @@ import numpy as np
 from oneflow.dialect.builder import Builder, Scalar, Value, describe
 from oneflow.dialect.record import Call, OperatorError, attribute_values, flatten, infer
 from oneflow.dialect.tensor_desc import TensorDesc
-from oneflow.frontend.core.arrays import device_of_all, to_data, with_user_line
+from oneflow.frontend.core.arrays import Data, device_of_all, to_data, with_user_line
 from oneflow.frontend.core.devices import common_device, device
 from oneflow.frontend.core.errors import fail, refuse
 from oneflow.frontend.eager.kernel_cache import KernelCache
@@ -29,7 +31,8 @@ from oneflow.frontend.eager.kernels import (
     describe_result,
     intern,
 )
-from oneflow.frontend.eager.tape import MODE, Variable, no_grad, record
+from oneflow.frontend.eager.tape import MODE, Variable, no_grad, record_dependent
+from oneflow.frontend.eager.views import copy_of_view
 from oneflow.passes.base import PassError
 from oneflow.runtime.failures import RunError
 
@@ -46,6 +49,8 @@ class EagerBuilder(Builder):
     def _forget(self, name: str) -> None:
         """Drops the kernels of an operator that is another one now."""
         self.kernels.keep(lambda key: key[1] != name)
+        for _, kernel in self.kernels.items():
+            kernel.plans = None if kernel.plans is None else {}
         self._dynamic_size_kernels = DynamicSizeKernels()
 
     def call(self, name: str, /, *operands: Any, **attrs: Any) -> tuple[Value, ...]:
@@ -56,7 +61,7 @@ class EagerBuilder(Builder):
             OneFlowError: the operator cannot be compiled.
             RuntimeError: an operand was updated in place after it was saved for a gradient, or the run fails.
         """
-        return self._call(name, operands, attrs)
+        return self.run(name, self._slots(operands), attrs)
 
     def update(self, name: str, number: int, /, *operands: Any, **attrs: Any) -> Value:
         """The result of operator `name`, in the memory of operand `number` if that is on one device.
@@ -64,44 +69,63 @@ class EagerBuilder(Builder):
         The old values are lost, so nothing is recorded for gradients.
         """
         with no_grad():
-            return self._call(name, operands, attrs, number)[0]
+            return self.run(name, self._slots(operands), attrs, number)[0]
 
-    def _call(
-        self, name: str, operands: Sequence[Any], attrs: dict[str, Any], in_place_operand: int | None = None
-    ) -> tuple[Value, ...]:
-        slots = [x if type(x) is Variable else self._as_values(x) for x in operands]
-        operand_variables = flatten(slots)
-        handles = [v.handle for v in operand_variables]
-        place = None
-        for handle in handles:
+    def _slots(self, operands: Sequence[Any]) -> list[Any]:
+        """Operands as variables; see `run`."""
+        return [x if type(x) is Variable else self._as_values(x) for x in operands]
+
+    def run(
+        self, name: str, slots: list[Any], attrs: dict[str, Any], in_place_operand: int | None = None
+    ) -> tuple[Variable, ...]:
+        """The results of operator `name`, of which each slot has a variable, a tuple of variables or None.
+
+        One loop over the operands collects all that the call depends on, since a call of a small kernel costs less
+        than a second loop.
+        """
+        forms, handles, on_host, depends, stale = [], [], True, False, False
+        variables = slots if operator.countOf(map(type, slots), Variable) == len(slots) else flatten(slots)
+        for variable in variables:
+            handle, memory = variable.handle, variable.memory
+            handles.append(handle)
+            forms.append(id(variable.desc))
             if type(handle) is not np.ndarray:
-                place = device_of_all(handles) or self._device_or_ranks(name, operands, operand_variables)
-                break
-        forms = [id(x.desc) if type(x) is Variable else _type_key(x) for x in slots]
+                on_host = False
+            if variable.node is not None or variable.leaf is not None:
+                depends = True
+            if memory is not None and memory.version != variable.version:
+                stale = True
+        place = None if on_host else device_of_all(handles) or self._device_or_ranks(name, slots, variables)
+        if variables is not slots:
+            forms = [_type_key(x) for x in slots]
         key = (place, name, in_place_operand, repr(attrs) if attrs else "", *forms)
         kernel = self.kernels.find(key) or self.kernels.add(
             key, self._compile(name, slots, attrs, place, in_place_operand)
         )
         if kernel.calls_left:
             kernel = self._counted(key, kernel)
-        depends = False
-        for number, variable in enumerate(operand_variables):
-            depends = depends or variable.node is not None or variable.leaf is not None
-            memory = variable.memory
-            if memory is not None and memory.version != variable.version and kernel.reads(number):
-                raise stale_value_error(name, variable)
+        if stale:
+            _check_versions(name, kernel, variables)
+        arrays = self.execute(kernel, handles)
+        types = kernel.results if kernel.is_static else map(describe_result, arrays, kernel.results)
+        results = tuple(map(Variable, itertools.repeat(self), arrays, types))
+        if depends and MODE.recording:
+            slots = slots + [None] * (len(kernel.op.inputs) - len(slots))
+            inputs = dict(zip(kernel.op.inputs, slots, strict=True))
+            record_dependent(kernel.op.record, inputs, kernel.op.attrs, results, kernel)
+        return results
+
+    def execute(self, kernel: Kernel, handles: Sequence[Data]) -> list[Data]:
+        """The results of a kernel.
+
+        Raises:
+            RunError: the run fails.
+        """
         try:
             arrays = None if kernel.fast_path is None else kernel.fast_path(handles)
-            if arrays is None:
-                arrays = kernel.run(handles)
+            return kernel.run(handles) if arrays is None else arrays
         except RunError as error:
-            raise with_user_line(error, asynchronous=place is not None) from None
-        types = kernel.results if kernel.is_static else map(describe_result, arrays, kernel.results)
-        results = tuple([Variable(self, a, d) for a, d in zip(arrays, types, strict=True)])
-        if depends and MODE.recording:
-            slots += [None] * (len(kernel.op.inputs) - len(slots))
-            record(kernel.op.record, dict(zip(kernel.op.inputs, slots, strict=True)), kernel.op.attrs, results)
-        return results
+            raise with_user_line(error, asynchronous=not kernel.is_on_host) from None
 
     def _device_or_ranks(
         self, name: str, operands: Sequence[Any], operand_variables: Sequence[Variable]
@@ -145,6 +169,9 @@ class EagerBuilder(Builder):
                 shared = self._dynamic_size_kernels.find(op, device(place), in_place_operand)
                 if shared is not None:
                     return Kernel(op, results, shared, CALLS_BEFORE_OWN_KERNEL)
+            copy = copy_of_view(op, results[0]) if place is None else None
+            if copy is not None:
+                return Kernel(op, results, copy)
             return compile_call(
                 op, results, place if isinstance(place, Ranks) else device(place or "cpu"), in_place_operand
             )
@@ -182,6 +209,17 @@ class EagerBuilder(Builder):
                 array = np.array(array, dtype=array.dtype.newbyteorder("="), order="C")
             return Variable(self, array, desc_of(array.shape, array.dtype))
         return Variable(self, array, intern(TensorDesc(array.shape, array.dtype)))
+
+
+def _check_versions(name: str, kernel: Kernel, variables: Sequence[Variable]) -> None:
+    """Refuses operands that were updated in place since, of which the kernel reads elements.
+
+    Raises:
+        RuntimeError: there is such an operand.
+    """
+    for number, variable in enumerate(variables):
+        if variable.is_stale and kernel.reads(number):
+            raise stale_value_error(name, variable)
 
 
 def _type_key(slot: Any) -> Any:

@@ -10,7 +10,7 @@ results by cost.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +29,7 @@ from oneflow.frontend.core.arrays import Data, is_on_ranks, ranks_of
 from oneflow.frontend.core.compilation import compile_for
 from oneflow.frontend.core.devices import Device
 from oneflow.frontend.core.layouts import ProgramPlacements, annotate
+from oneflow.frontend.eager.views import ViewCopy
 from oneflow.lowering.kernels.donated_arguments import donate_arguments
 from oneflow.passes.base import PassError
 from oneflow.runtime.global_array import Placement
@@ -86,17 +87,23 @@ class Ranks:
 class Kernel:
     """A compiled call: `op` is the call on descriptions, `results` are the types of its results.
 
-    `calls_left` is the number of calls after which a kernel for these sizes replaces a kernel for all sizes; 0 means
-    never. `num_programs` is the number of programs of ranks.
+    Attributes:
+        calls_left: the number of calls after which a kernel for these sizes replaces a kernel for all sizes; 0 means
+            never.
+        num_programs: the number of programs of ranks.
+        plans: how gradients of the call are computed, by what is asked (see `gradient_plans.py`); None for operators
+            of users, results with sizes of their data, and global tensors, whose gradients follow rules each time.
     """
 
     __slots__ = (
         "calls_left",
         "executable",
         "fast_path",
+        "is_on_host",
         "is_static",
         "num_programs",
         "op",
+        "plans",
         "reads",
         "results",
         "run",
@@ -106,14 +113,19 @@ class Kernel:
         self,
         op: Call,
         results: Sequence[TensorDesc],
-        executable: Executable,
+        executable: Executable | ViewCopy,
         calls_left: int = 0,
         num_programs: int = 1,
     ) -> None:
-        self.op, self.executable, self.calls_left, self.num_programs = op, executable, calls_left, num_programs
-        self.run, self.reads, self.fast_path = executable.run, executable.reads, executable.fast_path
+        self.op, self.calls_left, self.num_programs = op, calls_left, num_programs
+        self.executable: Any = executable
+        self.run: Callable[[Sequence[Any]], list[Any]] = executable.run
+        self.reads, self.fast_path = executable.reads, executable.fast_path
+        self.is_on_host = executable.array is np.ndarray
         self.results = tuple(map(intern, results))
         self.is_static = all(d.is_static for d in results)
+        is_of_user = any(record is op.record for record in REGISTRY.additions())
+        self.plans: dict[Any, Any] | None = {} if self.is_static and not is_of_user else None
 
 
 def compile_call(
@@ -138,8 +150,10 @@ def compile_call(
             placements = ProgramPlacements(place.placement)
             arguments = [(place.placement, nd) for nd in place.layouts]
             annotate(entry.operation, placements, arguments, [(None, None)] * len(results))
-            executable = compile_for(placements, module, ENTRY)
-            return Kernel(op, results, executable, num_programs=len(place.placement.local_indices))
+            executable, count = compile_for(placements, module, ENTRY), len(place.placement.local_indices)
+            kernel = Kernel(op, results, executable, num_programs=count)
+            kernel.plans = None
+            return kernel
         return Kernel(op, results, compile_for(place, module, ENTRY))
 
 
@@ -176,7 +190,7 @@ def _with_dynamic_sizes(operand: Any) -> Any:
 def _compile_for_all_sizes(op: Call, place: Device, in_place_operand: int | None) -> Executable | None:
     """The executable of a call with dynamic sizes; None where the operator needs its sizes."""
     try:
-        executable = compile_call(op, infer(op.record, op), place, in_place_operand).executable
+        executable: Executable = compile_call(op, infer(op.record, op), place, in_place_operand).executable
     except (OperatorError, PassError):
         return None
     return None if executable.is_size_specialized else executable

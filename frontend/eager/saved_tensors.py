@@ -168,7 +168,7 @@ class _PackedNode(Node):
         call = super().call(builder)
         return Call(replace(self.record, grad=self._gradient), call.inputs, call.attrs, call.outputs)
 
-    def free(self, builder: Builder) -> None:
+    def free(self, call: Call) -> None:
         """Drops all that the call keeps."""
         self.inputs, self.result_values, self.packed = None, [], {}
 

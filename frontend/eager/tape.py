@@ -135,6 +135,26 @@ def is_grad_enabled() -> bool:
     return MODE.recording
 
 
+class WeakList:
+    """Objects that are referenced weakly. Unlike a `weakref.WeakSet`, nothing is called when an object is freed."""
+
+    __slots__ = ("_limit", "_references")
+
+    def __init__(self) -> None:
+        self._references: list[weakref.ref[Any]] = []
+        self._limit = 8
+
+    def append(self, value: Any) -> None:
+        """Adds an object; removes the references to freed objects when the list has doubled."""
+        if len(self._references) >= self._limit:
+            self._references = [reference for reference in self._references if reference() is not None]
+            self._limit = max(8, 2 * len(self._references))
+        self._references.append(weakref.ref(value))
+
+    def __iter__(self) -> Iterator[Any]:
+        return (value for value in [reference() for reference in self._references] if value is not None)
+
+
 class Memory:
     """The version counter of memory that tensors share: the number of updates in place, and the operator of the
     last.
@@ -143,10 +163,11 @@ class Memory:
     the memory.
     """
 
-    version = 0
-    writer = ""
-    exposed = False
-    views: weakref.WeakSet[Any] | None = None
+    __slots__ = ("exposed", "version", "views", "writer")
+
+    def __init__(self) -> None:
+        self.version, self.writer, self.exposed = 0, "", False
+        self.views: WeakList | None = None
 
     def write(self, writer: str) -> None:
         """Counts an update by the operator `writer`."""
@@ -226,13 +247,31 @@ class Variable(Value):
         return other
 
 
+class RecordedCall(Call):
+    """The call of a node, whose operands and results do not change.
+
+    `kernel` is the kernel that has computed the call; None for calls without a kernel of their own.
+    """
+
+    __slots__ = ("kernel", "operands", "results")
+    operands: list[Any]
+    results: list[Any]
+
+    def __init__(
+        self, record: Operator, inputs: dict[str, Any], attrs: dict[str, Any], results: list[Any], kernel: Any
+    ) -> None:
+        super().__init__(record, inputs, attrs, distribute(record.signature.outputs, results, None))
+        self.operands, self.results, self.kernel = flatten(inputs.values()), results, kernel
+
+
 class Node:
     """A recorded call. A node references its results weakly, so that unused memory is freed at once."""
 
-    __slots__ = ("attrs", "inputs", "number", "record", "result_values", "results")
+    __slots__ = ("attrs", "inputs", "kernel", "number", "record", "result_values", "results")
 
     def __init__(self, record: Operator, inputs: dict[str, Any], attrs: dict[str, Any]) -> None:
         self.record, self.attrs = record, attrs
+        self.kernel: Any = None
         self.inputs: dict[str, Any] | None = inputs
         self.number = next(node_numbers)
         self.results: list[weakref.ref[Variable]] = []
@@ -278,8 +317,7 @@ class Node:
     def call(self, builder: Builder) -> Call:
         """The call, with the same variable objects that other calls have."""
         results = [self.result(builder, i) for i in range(len(self.results))]
-        outputs = distribute(self.record.signature.outputs, results, None)
-        return Call(self.record, self.operands(), self.attrs, outputs)
+        return RecordedCall(self.record, self.operands(), self.attrs, results, self.kernel)
 
     def result(self, builder: Builder, number: int) -> Variable:
         """The variable of a result, the same for all calls that read the result."""
@@ -297,9 +335,11 @@ class Node:
         yield from (id(v.handle) for v in self.sources())
         yield from (id(value[0]) for value in self.result_values)
 
-    def free(self, builder: Builder) -> None:
-        """Drops operands and results, unless the gradient reads only constants of these and may be computed again."""
-        if gradient_reads_any(self.call(builder), tuple(v.node is None and v.leaf is None for v in self.sources())):
+    def free(self, call: Call) -> None:
+        """Drops operands and results, unless the gradient of `call`, the call of the node, reads only constants of
+        these and may be computed again.
+        """
+        if gradient_reads_any(call, tuple([v.node is None and v.leaf is None for v in call.operands])):
             self.inputs, self.result_values = None, []
 
 
@@ -310,15 +350,19 @@ def record(op: Operator, inputs: dict[str, Any], attrs: dict[str, Any], results:
     Integer results depend on nothing, except within `flow.grad`, which reports integer results where these are the
     only path to an input.
     """
-    for variable in flatten(inputs.values()):
-        if variable.node is not None or variable.leaf is not None:
-            break
-    else:
-        return
+    if any(variable.node is not None or variable.leaf is not None for variable in flatten(inputs.values())):
+        record_dependent(op, inputs, attrs, results)
+
+
+def record_dependent(
+    op: Operator, inputs: dict[str, Any], attrs: dict[str, Any], results: Sequence[Variable], kernel: Any = None
+) -> None:
+    """`record` for a call of which an operand requires grad; `kernel` has computed the call."""
     if op.grad is zero_grad:
         return
     hooks = MODE.saved_hooks
     node = Node(op, inputs, attrs) if hooks is None else hooks.node(op, inputs, attrs)
+    node.kernel = kernel
     for variable in results:
         node.add_result(variable)
         if not variable.desc.dtype.is_inexact and not MODE.depth:
@@ -369,18 +413,18 @@ def gradients(
     """
     nodes = reachable_nodes([v for v, _ in seeds])
     targets = list(wrt(nodes))
-    entries: list[Entry] = [node.call(builder) for node in nodes]
+    calls = [node.call(builder) for node in nodes]
     with set_grad_enabled(create_graph):
         try:
-            grads = pull_back(builder, entries, seeds, targets, _set_gradient_of, finalize)
+            grads = pull_back(builder, calls, seeds, targets, _set_gradient_of, finalize)
         except OperatorError as error:
             raise fail(str(error), kind=error) from None
         finally:
             MODE.gradient_of = ""
         used_arrays = {id(v.handle) for _, v in seeds} | {i for node in nodes for i in node.arrays()}
         owned = [None if g is None else _copied_if_shared(builder, g, used_arrays) for g in grads]
-    for node in () if retain_graph else nodes:
-        node.free(builder)
+    for node, call in () if retain_graph else zip(nodes, calls, strict=True):
+        node.free(call)
     return list(zip(targets, owned, strict=True))
 
 

@@ -18,16 +18,18 @@ import numpy as np
 
 from oneflow.dialect.builder import Value
 from oneflow.dialect.dtypes import DType
+from oneflow.dialect.record import Call, OperatorError
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend.core import dispatch as dispatching
 from oneflow.frontend.core.arrays import Data, LocalData, device_name, is_on_device, is_on_ranks, to_array
-from oneflow.frontend.core.devices import Device, device, move
+from oneflow.frontend.core.devices import Device, device_named, move
 from oneflow.frontend.core.dispatch import current_builder
 from oneflow.frontend.core.errors import fail, refuse
 from oneflow.frontend.core.pytree import flatten
 from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.eager import printing, views
 from oneflow.frontend.eager.builder import EagerBuilder
+from oneflow.frontend.eager.gradient_plans import planned_gradients
 from oneflow.frontend.eager.tape import ACCUMULATION_LOCK, MODE, Leaf, Variable, gradients, leaves_of, no_grad
 from oneflow.runtime.dlpack import capsule_of
 
@@ -47,6 +49,35 @@ class Eager(EagerBuilder, dispatching.TensorBuilder):
         current = tensor.handle
         is_fresh = tensor.view_meta is None and (current.memory is None or current.memory.version == current.version)
         return current if is_fresh else tensor.variable
+
+    def apply(self, name: str, operands: Sequence[Any], attrs: dict[str, Any]) -> tuple[Tensor, ...]:
+        """The results of an operator on tensors; see `TensorBuilder.apply`."""
+        slots = []
+        for x in operands:
+            if type(x) is EagerTensor:  # `read` inlined
+                current = x.handle
+                memory = current.memory
+                if x.view_meta is not None or (memory is not None and memory.version != current.version):
+                    current = x.variable
+                slots.append(current)
+            else:
+                slots.append(self._as_values(self._value(x)))
+        for value in attrs.values():
+            if isinstance(value, Tensor):
+                attrs = {key: dispatching.as_scalar(value) for key, value in attrs.items()}
+                break
+        try:
+            results = self.run(name, slots, attrs)
+        except OperatorError as error:
+            raise fail(str(error), kind=error) from None
+        tensors = tuple(map(EagerTensor, results))
+        if name in dispatching.VIEWS:
+            self.record_view(name, operands, attrs, tensors[0])
+        return tensors
+
+    def operand_gradients(self, op: Call, cotangents: Sequence[Any]) -> list[tuple[int, Any]]:
+        """The gradients of a recorded call by the numbers of operands, by a plan where the call has one."""
+        return planned_gradients(self, op, cotangents)
 
     def to_tensor(self, value: Value) -> EagerTensor:
         """A variable as a tensor."""
@@ -214,12 +245,13 @@ class EagerTensor(Tensor):
     @property
     def array(self) -> np.ndarray:
         """The values as an array on the host; a copy where the values are on a device."""
-        return to_array(self.storage)
+        data = self.storage
+        return data if type(data) is np.ndarray else to_array(data)
 
     @property
     def device(self) -> Device:
         """The device that the tensor is on."""
-        return device(device_name(self.handle.handle))
+        return device_named(device_name(self.handle.handle))
 
     @property
     def is_cuda(self) -> bool:

@@ -8,9 +8,8 @@ a view in place is an update of its root; a view whose root was updated since is
 from __future__ import annotations
 
 import math
-import weakref
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -18,11 +17,12 @@ from numpy.lib.stride_tricks import as_strided
 from oneflow.dialect.builder import Value
 from oneflow.dialect.dtypes import DType
 from oneflow.dialect.locks import Lock
+from oneflow.dialect.record import Call
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend.core.arrays import address_of, device_name, is_on_ranks, overwrite, to_array
 from oneflow.frontend.core.devices import device, move
 from oneflow.frontend.core.errors import refuse
-from oneflow.frontend.eager.tape import MODE, Memory, Variable, record, set_grad_enabled
+from oneflow.frontend.eager.tape import MODE, Memory, Variable, WeakList, record, set_grad_enabled
 
 #: Selects the part of an array that corresponds to the view of a root.
 ViewFunction = Callable[[np.ndarray], np.ndarray]
@@ -46,8 +46,8 @@ class ViewMeta:
         self.memory: Memory = root.variable.shared_memory()
         self.version = self.memory.version
         if self.memory.views is None:
-            self.memory.views = weakref.WeakSet()
-        self.memory.views.add(self)
+            self.memory.views = WeakList()
+        self.memory.views.append(self)
         self._strided_layout: StridedLayout | None = None
 
     def is_stale(self, held: Variable) -> bool:
@@ -358,6 +358,36 @@ VIEW_FUNCTIONS: dict[str, Callable[[Mapping[str, Any], tuple[int, ...]], ViewFun
     "as_strided": _strided, "real": _complex_part("real"), "imag": _complex_part("imag"), "view_as_real": _paired,
     "view_as_complex": _complex,
 }  # fmt: skip
+
+
+#: NumPy copies at most so many elements in less time than the compilation of a kernel saves.
+MAX_COPIED_ELEMENTS = 1 << 14
+
+
+class ViewCopy:
+    """A view operator on arrays of NumPy, as an executable that needs no compilation: copies the elements."""
+
+    array: ClassVar[type] = np.ndarray
+
+    def __init__(self, view_fn: ViewFunction) -> None:
+        self._view_fn = view_fn
+        self.fast_path: Any = self.run
+
+    def run(self, arrays: Sequence[Any]) -> list[np.ndarray]:
+        """The elements of the view, in new memory."""
+        return [self._view_fn(arrays[0]).copy()]
+
+    def reads(self, number: int) -> bool:
+        """Whether the elements of operand `number` are read: other operands give sizes."""
+        return number == 0
+
+
+def copy_of_view(call: Call, result: TensorDesc) -> ViewCopy | None:
+    """The executable of a view operator with few elements on the host; None for other calls."""
+    make, count = VIEW_FUNCTIONS.get(call.record.name), result.element_count
+    if make is None or count is None or count > MAX_COPIED_ELEMENTS:
+        return None
+    return ViewCopy(make(call.attrs, result.static_shape))
 
 
 #: Operators that copy an operand whose strides do not allow a view.

@@ -114,5 +114,5 @@ for _name in __all__:
         continue
     _further = keyword_aliases(_name, _function)
     if alias_of(_name, _function) is Alias.COPY:
-        _function = separated(_function)
+        _function, _further = separated(_function, _further), {}
     globals()[_name] = with_all_names(_name, _function, _further)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 from typing import Any
 
@@ -63,14 +63,26 @@ def alias_of(name: str, function: Callable[..., Any]) -> Alias:
     return ALIASES.get(name, Alias.MAYBE if updates else Alias.COPY)
 
 
-def separated(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function whose results are copied where they would share memory with an operand. With `out`, a tensor or a
-    tuple of tensors for several results, the results are written there.
+def separated(function: Callable[..., Any], further: Mapping[str, str]) -> Callable[..., Any]:
+    """A function whose results are copied where they would share memory with an operand, and which takes arguments by
+    `further` names of its parameters too. With `out`, a tensor or a tuple of tensors for several results, the results
+    are written there.
     """
 
     @functools.wraps(function)
-    def call(*args: Any, out: Any = None, **kwargs: Any) -> Any:
-        result = function(*args, **kwargs)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if kwargs:
+            return call_by_names(args, **kwargs)
+        result = function(*args)
+        if type(result) is not EagerTensor or result.view_meta is not None:
+            return _separate(result, args)
+        for operand in args:  # `_separate` inlined
+            if operand is result:
+                return clone(result)
+        return result
+
+    def call_by_names(args: Sequence[Any], /, *, out: Any = None, **kwargs: Any) -> Any:
+        result = function(*args, **{further.get(name, name): value for name, value in kwargs.items()})
         if out is not None:
             return _written(function.__name__, out, result)
         return _separate(result, (*args, *kwargs.values()))

@@ -149,9 +149,9 @@ class BinaryRule:
             return self.tensors(a, b)
         numbers = is_number(a), is_number(b)
         if numbers == (False, True):
-            return self._number(as_tensor(a), as_number(b), self.scalar, False)
+            return self.with_number(as_tensor(a), as_number(b), self.scalar, False)
         if numbers == (True, False):
-            return self._number(as_tensor(b), as_number(a), self.reverse, True)
+            return self.with_number(as_tensor(b), as_number(a), self.reverse, True)
         a, b = (as_number(v) if is_number(v) else v for v in (a, b))
         return self.tensors(as_tensor(a), as_tensor(b))
 
@@ -164,7 +164,10 @@ class BinaryRule:
         op = self.bools if self.bools and dtype.kind == "bool" else self.op
         return dispatch(op, cast(a, dtype), cast(b, dtype))
 
-    def _number(self, x: Tensor, number: Any, scalar: str, swap: bool) -> Tensor:
+    def with_number(self, x: Tensor, number: Any, scalar: str, swap: bool) -> Tensor:
+        """Promotes a tensor and a number of Python, the number on the left with `swap`, and calls the operator:
+        `scalar`, or the operator of two tensors.
+        """
         dtype = self._dtype(dtype_with_number(x.desc.dtype, number))
         number = fitting(number, dtype)
         x = cast(x, dtype)
@@ -210,8 +213,11 @@ def binary(name: str, *rule: str) -> Callable[[Any, Any], Tensor]:
     apply = BinaryRule(*rule)
 
     def function(input: Any, other: Any) -> Tensor:
-        if isinstance(input, Tensor) and isinstance(other, Tensor):
-            return apply.tensors(input, other)
+        if isinstance(input, Tensor):
+            if isinstance(other, Tensor):
+                return apply.tensors(input, other)
+            if type(other) is float or type(other) is int:
+                return apply.with_number(input, other, apply.scalar, False)
         return apply(input, other)
 
     return describe(function, name, f"{_doc(apply.op)}\n\nOperands broadcast. {_DTYPE_TEXT[apply.kind]}")

@@ -70,13 +70,13 @@ def reshape(x: Any, shape: Sequence[Dim | Size]) -> Tensor:
         OneFlowError: the number of elements does not fit, or two sizes are unknown.
     """
     x = as_tensor(x)
-    sizes = [sz.as_size(d) for d in shape]
-    if any(isinstance(d, Size) for d in sizes):
+    sizes = list(map(sz.as_size, shape))
+    if Size in map(type, sizes):
         plain = _plain(x, sizes)
         if plain is None:
             return dispatch("reshape_like", x, sz.shaped(_filled(x, sizes)))
         sizes = plain
-    target = _solve(x, sizes)
+    target = _solve(x, sizes) if None in sizes else sizes
     if target.count(-1) > 1:
         advice = "pass all sizes but one as numbers, or write reshape_as"
         raise fail(f"expected at most one unknown size for {x.desc}, got {list(shape)}; {advice}")

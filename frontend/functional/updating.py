@@ -21,9 +21,11 @@ def with_inplace(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     positional = [p for p in plain.parameters.values() if p not in given_by_name]
     signature = plain.replace(parameters=[*positional, _INPLACE, *given_by_name])
 
+    count = len(positional)
+
     @functools.wraps(function)
     def either(*args: Any, **kwargs: Any) -> Tensor:
-        if "inplace" not in kwargs and len(args) <= len(positional):
+        if len(args) <= count and "inplace" not in kwargs:
             return function(*args, **kwargs)
         arguments = signature.bind(*args, **kwargs).arguments
         inplace = arguments.pop("inplace")

@@ -23,8 +23,9 @@ from oneflow.frontend.core.errors import fail
 from oneflow.frontend.core.promotion import as_number, fitting, is_number
 from oneflow.frontend.core.tensor import Size, Tensor
 from oneflow.frontend.eager.function import to_device
+from oneflow.frontend.eager.kernels import desc_of
 from oneflow.frontend.eager.tape import MODE
-from oneflow.frontend.eager.tensor import BUILDER, EagerTensor, wrapped
+from oneflow.frontend.eager.tensor import BUILDER, EagerTensor, from_program, wrapped
 from oneflow.frontend.eager.views import detached, view_of
 from oneflow.frontend.functional.index_parts import is_integer
 from oneflow.frontend.functional.rules import constant
@@ -58,9 +59,9 @@ def _in_place(function: Callable[..., Tensor], name: str) -> Callable[..., Tenso
 
 
 def _assign(target: Tensor, value: Tensor, name: str) -> Tensor:
-    truths, floats = value.dtype == dtypes.bool_, value.dtype.is_float and target.dtype.is_float
-    if value.dtype != target.dtype and (truths or floats):
-        value = F.cast(value, target.dtype)
+    own, wanted = value.desc.dtype, target.desc.dtype
+    if own is not wanted and own != wanted and (own == dtypes.bool_ or (own.is_float and wanted.is_float)):
+        value = F.cast(value, wanted)
     current_builder().assign(target, value, name)
     return target
 
@@ -128,18 +129,31 @@ def getitem(self: EagerTensor, key: Any) -> Any:
         return F.getitem(self, key)
     key = _concrete_index(key)
     try:
-        result = _indexed(self, key)
+        return _selected(self, key)
     except IndexError as error:
         raise fail(f"x[..] of {self.desc}: {error}", kind=IndexError) from None
-    if _is_basic(key):
-        array_key = _keeping_arrays(key if isinstance(key, tuple) else (key,))
-        result.view_meta = view_of(self, lambda a: a[array_key])
+
+
+def _selected(self: EagerTensor, key: Any) -> Any:
+    if not _is_basic(key):
+        return _indexed(self, key)
+    array_key = _keeping_arrays(key if isinstance(key, tuple) else (key,))
+    variable = self.variable
+    if type(variable.handle) is np.ndarray and not (MODE.recording and variable.requires_grad):
+        part = variable.handle[array_key].copy()
+        result = from_program(part, desc_of(part.shape, part.dtype))
+    else:
+        result = _indexed(self, key)
+    result.view_meta = view_of(self, lambda a: a[array_key])
     return result
 
 
 def _keeping_arrays(key: tuple[Any, ...]) -> tuple[Any, ...]:
     """An index for which NumPy returns an array even for one element."""
-    return key if any(k is Ellipsis for k in key) else (*key, ...)
+    for part in key:
+        if part is Ellipsis:
+            return key
+    return (*key, ...)
 
 
 def _indexed(self: EagerTensor, key: Any) -> Any:

@@ -25,6 +25,7 @@ from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.eager.function import to_device
 from oneflow.frontend.eager.tape import Variable
 from oneflow.frontend.eager.tensor import EagerTensor
+from oneflow.frontend.functional import elementwise as e
 from oneflow.frontend.functional.scattering import unfold_dimension
 from oneflow.frontend.functional.shape import as_arguments
 from oneflow.frontend.methods.backward import backward as backward_of
@@ -47,12 +48,13 @@ METHODS = """
     tensor_split tile topk trace tril triu true_divide trunc unbind unique unsqueeze var vdot view vsplit
 """.split()
 
-#: Python's operators on two tensors, and their functions.
+#: Python's operators on two tensors, and their functions. The results of element-wise functions are new in any case,
+#: so that these functions are called directly.
 OPERATORS = {
-    "add": F.add, "sub": F.sub, "mul": F.mul, "truediv": F.div, "floordiv": F.floor_divide, "mod": F.remainder,
-    "pow": F.pow, "matmul": F.matmul, "and": F.bitwise_and, "or": F.bitwise_or, "xor": F.bitwise_xor,
+    "add": e.add, "sub": e.sub, "mul": e.mul, "truediv": e.div, "floordiv": e.floor_divide, "mod": e.remainder,
+    "pow": e.pow, "matmul": F.matmul, "and": e.bitwise_and, "or": e.bitwise_or, "xor": e.bitwise_xor,
 }  # fmt: skip
-COMPARISONS = {"eq": F.eq, "ne": F.ne, "lt": F.lt, "le": F.le, "gt": F.gt, "ge": F.ge}
+COMPARISONS = {"eq": e.eq, "ne": e.ne, "lt": e.lt, "le": e.le, "gt": e.gt, "ge": e.ge}
 
 #: The method that NumPy calls for an array left of a tensor.
 UFUNCS = {
@@ -259,7 +261,7 @@ def attach(target: type[Tensor]) -> None:
     for name, dtype in CASTS.items():
         setattr(target, name, _caster(name, dtype))
     special = {
-        "__neg__": F.neg, "__abs__": F.abs, "__invert__": F.bitwise_not, "__getitem__": F.getitem,
+        "__neg__": e.neg, "__abs__": e.abs, "__invert__": e.bitwise_not, "__getitem__": F.getitem,
         "__array_ufunc__": array_ufunc, "__pos__": positive, "permute": permute, "reshape": reshape,
         "transpose": transpose, "to": to, "cast": to, "device": property(device_of), "cuda": cuda,
         "cpu": cpu, "contiguous": contiguous, "contiguous_": contiguous_, "detach": detach,

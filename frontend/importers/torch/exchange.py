@@ -28,13 +28,15 @@ def to_array(tensor: torch.Tensor) -> Data:
     """The elements of a tensor, in its memory."""
     if tensor.requires_grad:
         tensor = tensor.detach()
-    if tensor.device.type != "cpu":
+    if not tensor.is_cpu:
         return to_data(tensor.contiguous())
     dtype = DTYPES.get(tensor.dtype)
     if dtype is not None and not dtype.is_native:  # NumPy's own exchange does not know the type
         vector: np.ndarray = tensor.unsqueeze(-1).view(_bits(dtype)).numpy().view(dtype.numpy)
         return vector[..., 0]
-    array: np.ndarray = tensor.resolve_conj().resolve_neg().numpy()  # complex tensors may be lazy conjugates
+    if tensor.is_conj() or tensor.is_neg():  # a lazy conjugate, or a part of one
+        tensor = tensor.resolve_conj().resolve_neg()
+    array: np.ndarray = tensor.numpy()
     return array
 
 

@@ -23,7 +23,7 @@ from oneflow.frontend.core.mode import tracing
 from oneflow.frontend.core.spec import TensorSpec
 from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.eager.tape import no_grad
-from oneflow.frontend.eager.tensor import wrapped
+from oneflow.frontend.eager.tensor import EagerTensor, wrapped
 from oneflow.frontend.importers.torch.decompositions import functional
 from oneflow.frontend.importers.torch.exchange import to_array, to_tensor
 from oneflow.frontend.importers.torch.graph import Graph
@@ -32,6 +32,8 @@ from oneflow.frontend.nn.module import Module, Parameter, SignatureOf
 from oneflow.frontend.tracing.trace import trace
 
 _STATE = (InputKind.PARAMETER, InputKind.BUFFER)
+#: Arguments that are no trees of arguments.
+_TENSORS = (torch.Tensor, np.ndarray, Tensor)
 _MUTATIONS = (OutputKind.BUFFER_MUTATION, OutputKind.PARAMETER_MUTATION, OutputKind.USER_INPUT_MUTATION)
 
 
@@ -116,14 +118,22 @@ class TorchModule(Module):
         specs = self._exported.graph_signature.input_specs
         return ((s.kind, s.target, source) for s, source in zip(specs, self._graph.inputs, strict=True))
 
-    @property
+    @functools.cached_property
     def _user_inputs(self) -> list[Any]:
         return [source for kind, _, source in self._inputs if kind is InputKind.USER_INPUT]
+
+    @functools.cached_property
+    def _num_tensors(self) -> int | None:
+        """The number of arguments of a model that takes tensors one by one; None for other models."""
+        count = len(self._user_inputs)
+        is_flat = self._call_spec.in_spec == pytree.tree_structure(((0,) * count, {}))
+        return count if is_flat and all(source.spec is not None for source in self._user_inputs) else None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if tracing():
             return super().__call__(*args, **kwargs)
-        flat = self._flat(args, kwargs)
+        are_tensors = len(args) == self._num_tensors and all(isinstance(x, _TENSORS) for x in args)
+        flat = args if are_tensors and not kwargs else self._flat(args, kwargs)
         arrays = [to_array(x) if isinstance(x, torch.Tensor) else x for x in flat]
         present = _present(arrays, self._user_inputs)
         try:
@@ -132,7 +142,7 @@ class TorchModule(Module):
             self._check(present)
             raise
         if any(isinstance(x, torch.Tensor) for x in flat):
-            results = [to_tensor(np.asarray(x)) if is_array(x) else x for x in results]
+            results = list(map(_as_torch, results))
         return pytree.tree_unflatten(results, self._call_spec.out_spec)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
@@ -252,6 +262,13 @@ def _text(nested: Any) -> str:
     if isinstance(nested, (list, tuple)):
         return f"[{', '.join(map(_text, nested))}]"
     return str(nested)
+
+
+def _as_torch(result: Any) -> Any:
+    """A result for a caller with tensors of PyTorch: an array as a tensor of PyTorch, other results unchanged."""
+    if isinstance(result, EagerTensor):
+        return to_tensor(result.numpy())
+    return to_tensor(np.asarray(result)) if is_array(result) else result
 
 
 def _present(leaves: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:

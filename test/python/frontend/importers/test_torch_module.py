@@ -256,3 +256,20 @@ def test_an_imported_model_becomes_an_onnx_model():
     x, scale = np.random.default_rng(0).normal(size=(5, 3, 4)).astype(np.float32), np.full(4, 2, np.float32)
     (result,) = session.run(None, {"images": x, "scale": scale})
     np.testing.assert_allclose(result, x.sum(1) * 2, rtol=1e-6)
+
+
+def test_calls_with_tensors_alone_take_no_tree_apart(monkeypatch):
+    model = torch.nn.Linear(3, 2)
+    module = flow.from_torch(model, torch.ones(4, 3))
+    x = torch.arange(12.0).reshape(4, 3)
+    with torch.no_grad():
+        expected = model(x)
+    module(x)
+    monkeypatch.setattr(type(module), "_flat", lambda *_: pytest.fail("the arguments were flattened"))
+    torch.testing.assert_close(module(x), expected)
+    torch.testing.assert_close(module(x[:, [2, 0, 1]].T.contiguous().T), model(x[:, [2, 0, 1]]).detach())
+    tensor = module(flow.tensor(x.numpy()))
+    np.testing.assert_allclose(tensor.numpy(), expected.numpy(), rtol=1e-6)
+    assert tensor.requires_grad
+    with pytest.raises(flow.OneFlowError, match="expected"):
+        module(x[0])

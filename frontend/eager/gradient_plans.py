@@ -1,0 +1,176 @@
+"""Gradient plans: the kernels by which the gradient of a recorded call is computed, without the rule of the gradient.
+
+The rule of an operator's gradient depends on types and attributes alone, and so do the kernels that the rule calls.
+The first gradient of a call with a kernel records its plan, which the kernel keeps; later gradients run the kernels
+of the plan, and have the same values to the bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeAlias
+
+from oneflow.dialect.builder import Builder, Value
+from oneflow.dialect.record import Call, flatten
+from oneflow.dialect.tensor_desc import TensorDesc
+from oneflow.frontend.core.arrays import Data
+from oneflow.frontend.eager.builder import EagerBuilder, stale_value_error
+from oneflow.frontend.eager.kernels import Kernel
+from oneflow.frontend.eager.tape import MODE, RecordedCall, Variable
+
+#: Gradients of a call, which may be functions that compute these, with the numbers of their operands.
+Gradients: TypeAlias = list[tuple[int, Any]]
+#: A kernel, the numbers of its operands among the arrays of a plan, and the number of its first result.
+Step: TypeAlias = tuple[Kernel, tuple[int, ...], int]
+
+
+def planned_gradients(builder: EagerBuilder, op: Call, cotangents: Sequence[Any]) -> Gradients:
+    """The gradients of a recorded call by a plan, where the call has plans and the gradients are not recorded."""
+    plans: dict[Any, GradientPlan] | None = (
+        op.kernel.plans if isinstance(op, RecordedCall) and op.kernel is not None else None
+    )
+    if plans is None or MODE.recording:
+        return Builder.operand_gradients(builder, op, cotangents)
+    key = op.wanted, op.maybe_nonfinite, tuple([cotangent is None for cotangent in cotangents])
+    plan = plans.get(key)
+    if plan is not None:
+        return plan.run(builder, op, cotangents)
+    plan, gradients = PlanRecorder(builder, op, cotangents).record()
+    if plan is not None:
+        plans[key] = plan
+    return gradients
+
+
+class GradientPlan:
+    """The steps of a gradient. The arrays of a plan have numbers: operands, results and cotangents of the call, then
+    constants of the rule and results of steps, as they come.
+
+    Attributes:
+        steps: the kernels, in order.
+        further: constants of the rule, and None in place of results of steps.
+        reads: the numbers of operands, results and cotangents of which a kernel reads elements.
+        gradients: numbers of operands among the operands, with the numbers and types of their gradients.
+    """
+
+    __slots__ = ("further", "gradients", "reads", "steps")
+
+    def __init__(
+        self,
+        steps: Sequence[Step],
+        further: Sequence[Data | None],
+        count: int,
+        gradients: Sequence[tuple[int, int, TensorDesc]],
+    ) -> None:
+        self.steps, self.further, self.gradients = steps, further, gradients
+        read = {n for kernel, operands, _ in steps for i, n in enumerate(operands) if kernel.reads(i)}
+        self.reads = sorted(n for n in read if n < count)
+
+    def run(self, builder: EagerBuilder, op: Call, cotangents: Sequence[Any]) -> Gradients:
+        """The gradients of a call.
+
+        Raises:
+            RuntimeError: a value that a kernel reads was updated in place.
+        """
+        variables = [*op.operands, *op.results, *cotangents]
+        for number in self.reads:
+            variable = variables[number]
+            if variable.is_stale:
+                raise stale_value_error(op.record.name, variable)
+        arrays: list[Any] = [None if v is None else v.handle for v in variables]
+        arrays += self.further
+        for kernel, numbers, first in self.steps:
+            results = builder.execute(kernel, [arrays[n] for n in numbers])
+            arrays[first : first + len(results)] = results
+        return [
+            (number, variables[at] if at < len(variables) else Variable(builder, arrays[at], desc))
+            for number, at, desc in self.gradients
+        ]
+
+
+class PlanRecorder(EagerBuilder):
+    """An eager builder that records the kernels of its calls as a plan.
+
+    The rule computes on variables of the recorder, one for each operand, result and cotangent of a call, so that the
+    plan is right for calls in which two of these are the same variable and for calls in which they are not.
+    """
+
+    def __init__(self, builder: EagerBuilder, op: Call, cotangents: Sequence[Any]) -> None:
+        Builder.__init__(self, builder.registry)
+        self.kernels, self._dynamic_size_kernels = builder.kernels, builder._dynamic_size_kernels
+        self._builder, self._op = builder, op
+        self._inputs = [*op.operands, *op.results, *cotangents]
+        self._variables: list[Variable | None] = [None if v is None else self._own(v) for v in self._inputs]
+        self._numbers = {id(v): number for number, v in enumerate(self._variables) if v is not None}
+        self._constants: dict[int, Data] = {}
+        self._steps: list[Step] = []
+        self._operands: Sequence[Variable] = ()
+
+    def record(self) -> tuple[GradientPlan | None, Gradients]:
+        """The plan, and the gradients of the call; no plan where its kernels or results are not to be used again."""
+        rest = iter(self._variables)
+        inputs = {name: _like(slot, rest) for name, slot in self._op.inputs.items()}
+        outputs = {name: _like(slot, rest) for name, slot in self._op.outputs.items()}
+        own = Call(self._op.record, inputs, self._op.attrs, outputs)
+        own.wanted, own.maybe_nonfinite = self._op.wanted, self._op.maybe_nonfinite
+        computed = []
+        for number, gradient in Builder.operand_gradients(self, own, list(rest)):
+            if own.wanted is None or number in own.wanted:
+                value = gradient() if callable(gradient) else gradient
+                if value is not None:
+                    computed.append((number, self._number_of(value)))
+        return self._plan(computed), [(number, self._original(at)) for number, at in computed]
+
+    def run(
+        self, name: str, slots: list[Any], attrs: dict[str, Any], in_place_operand: int | None = None
+    ) -> tuple[Variable, ...]:
+        """The results of an operator, whose kernel becomes a step of the plan."""
+        self._operands = flatten(slots)
+        results = super().run(name, slots, attrs, in_place_operand)
+        for result in results:
+            self._add(result)
+        return results
+
+    def execute(self, kernel: Kernel, handles: Sequence[Data]) -> list[Data]:
+        """The results of a kernel, which becomes a step of the plan."""
+        operands = tuple(map(self._number_of, self._operands))
+        self._steps.append((kernel, operands, len(self._variables)))
+        return super().execute(kernel, handles)
+
+    def _own(self, variable: Variable) -> Variable:
+        own = Variable(self, variable.handle, variable.desc)
+        own.memory, own.version = variable.memory, variable.version
+        return own
+
+    def _add(self, variable: Variable) -> None:
+        self._numbers[id(variable)] = len(self._variables)
+        self._variables.append(variable)
+
+    def _number_of(self, value: Value) -> int:
+        """The number of a variable; an unknown variable is a constant of the rule."""
+        assert isinstance(value, Variable)
+        if id(value) not in self._numbers:
+            self._constants[len(self._variables)] = value.handle
+            self._add(value)
+        return self._numbers[id(value)]
+
+    def _original(self, number: int) -> Variable:
+        """A variable of the plan as a variable of the builder."""
+        variable = self._inputs[number] if number < len(self._inputs) else self._variables[number]
+        assert variable is not None
+        return variable if number < len(self._inputs) else Variable(self._builder, variable.handle, variable.desc)
+
+    def _plan(self, computed: Sequence[tuple[int, int]]) -> GradientPlan | None:
+        is_reusable = all(kernel.is_static and not kernel.calls_left for kernel, *_ in self._steps)
+        if not is_reusable or any(at in self._constants for _, at in computed):
+            return None
+        count = len(self._inputs)
+        further = [self._constants.get(number) for number in range(count, len(self._variables))]
+        gradients = [(number, at, self._original(at).desc) for number, at in computed]
+        return GradientPlan(self._steps, further, count, gradients)
+
+
+def _like(slot: Any, variables: Iterator[Any]) -> Any:
+    """As many variables as a slot of a call has."""
+    if isinstance(slot, tuple):
+        return tuple(next(variables) for _ in slot)
+    return None if slot is None else next(variables)

@@ -1,0 +1,34 @@
+"""Views with few elements are copied by NumPy: no kernel is compiled, and the elements are those of large views."""
+
+import numpy as np
+import pytest
+
+import oneflow as flow
+from oneflow.frontend.eager import builder, views
+from oneflow.frontend.eager.kernel_cache import KernelCache
+
+VIEWS = {
+    "view": lambda x: x.view(-1, 2),
+    "transposed": lambda x: x.transpose(0, 1),
+    "narrowed": lambda x: x.narrow(1, 1, 2),
+    "expanded": lambda x: x.unsqueeze(1).expand(-1, 2, -1),
+    "diagonal": lambda x: flow.diagonal(x, offset=1),
+    "strided": lambda x: flow.as_strided(x, (2, 3), (1, 2), 1),
+    "unfolded": lambda x: x.unfold(0, 3, 1),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float64", "bfloat16"])
+@pytest.mark.parametrize("kind", VIEWS)
+def test_small_views_need_no_kernel(monkeypatch, kind, dtype):
+    values = np.arange(17 * 4, dtype=np.float64).reshape(17, 4)
+    x = flow.tensor(values).to(getattr(flow, dtype))
+    with monkeypatch.context() as patch:
+        patch.setattr(views, "MAX_COPIED_ELEMENTS", 0)
+        compiled = VIEWS[kind](flow.tensor(values)).numpy()
+    monkeypatch.setattr(builder, "compile_call", lambda *_: pytest.fail("a kernel was compiled"))
+    monkeypatch.setattr(x.builder, "kernels", KernelCache())
+    result = VIEWS[kind](x)
+    assert result.shape == compiled.shape
+    np.testing.assert_array_equal(np.array(result.tolist()), compiled)
+    assert result.is_view()
