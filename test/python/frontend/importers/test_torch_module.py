@@ -238,7 +238,7 @@ def test_an_imported_model_becomes_an_onnx_model():
     """The inputs of the written model are the inputs of the export, and nothing else is written."""
     onnxruntime = pytest.importorskip("onnxruntime", reason="ONNX Runtime is an extra")
 
-    class Model(torch.nn.Module):
+    class Model(nn.Module):
         def forward(self, images, *, scale):
             return {"sum": sum(x * scale for x in images.unbind(1))}
 
