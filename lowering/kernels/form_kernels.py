@@ -21,6 +21,7 @@ from oneflow.lowering.kernels.fusion_barriers import add_fusion_barrier, remove_
 from oneflow.lowering.kernels.gathered_conversions import convert_gathered
 from oneflow.lowering.kernels.graph import DependenceGraph, merge_with_producers
 from oneflow.lowering.kernels.legality import callable_names, check_is_linalg
+from oneflow.lowering.kernels.negated_sums import restore_sums
 from oneflow.lowering.kernels.nodes import Node, Structure, analyse, find_node, is_contraction, loop_size
 from oneflow.lowering.kernels.operand_fusion import fuse_conversions
 from oneflow.lowering.kernels.outline import Outliner
@@ -125,6 +126,7 @@ def fuse_elementwise(module: ir.Module, fuses_conversions: bool = False) -> None
     manager.enable_verifier(False)
     manager.run(module.operation)
     remove_fusion_barriers(module)
+    restore_sums(module)
 
 
 def _prevent_recomputation(op: ir.Operation, converted: Collection[int]) -> None:

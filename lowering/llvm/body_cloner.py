@@ -10,14 +10,15 @@ from dataclasses import dataclass, replace
 
 from oneflow.dialect._mlir import ir
 from oneflow.lowering.kernels.nodes import Unsupported
+from oneflow.lowering.llvm.fold_flags import is_fold_flag
 from oneflow.lowering.llvm.kernel import natural_view
 from oneflow.lowering.llvm.lanes import Lanes, LaneValue, NeedsScalars
 from oneflow.lowering.llvm.writer import Index
 
 
 def _attribute_text(op: ir.Operation) -> str:
-    """An operation's attributes in the generic form."""
-    names = [f"{name} = {op.attributes[name]}" for name in op.attributes]
+    """An operation's attributes in the generic form, without the flags of folds."""
+    names = [f"{name} = {op.attributes[name]}" for name in op.attributes if not is_fold_flag(op, name)]
     return f" {{{', '.join(names)}}}" if names else ""
 
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from oneflow.dialect._mlir import ir, passmanager
 from oneflow.lowering.kernels.donated_arguments import updated_argument
+from oneflow.lowering.llvm.fold_flags import remove_fold_flags
 from oneflow.lowering.llvm.kernel import Kernel, compute_operations
 from oneflow.lowering.llvm.writer import Index, MemRef, Writer, reference, view
 from oneflow.passes.base import PassError
@@ -125,6 +126,7 @@ def _bufferized(kernels: Sequence[Kernel], declarations: str) -> ir.Module:
     passmanager.PassManager.parse(BUFFERIZE).run(module.operation)
     _check_lowered(module)
     _inline_helpers(module)
+    remove_fold_flags(module)
     return module
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from oneflow.dialect._mlir import ir
 from oneflow.lowering.kernels.nodes import Node
+from oneflow.lowering.llvm.fold_flags import flags_of
 from oneflow.lowering.llvm.lanes import NeedsScalars
 
 _INFINITY = {"f16": "7C00", "bf16": "7F80", "f32": "7F800000", "f64": "7FF0000000000000"}
@@ -21,12 +22,6 @@ KINDS = {
 
 
 _REASSOCIABLE = {"reassoc", "fast"}
-
-
-def _flags(op: ir.Operation) -> set[str]:
-    """The fast-math flags of an operation."""
-    text = str(op.attributes["fastmath"])
-    return set(text.removeprefix("#arith.fastmath<").removesuffix(">").split(","))
 
 
 @dataclass(frozen=True)
@@ -71,7 +66,7 @@ def combiner_of(node: Node, number: int) -> Combiner:
         raise NeedsScalars("a reduction whose order matters")
     if len(list(accumulator.uses)) != 1 or len(list(last[number].uses)) != 1:
         raise NeedsScalars("a reduction whose accumulator is used twice")
-    if op.name in ("arith.addf", "arith.mulf") and not _REASSOCIABLE & _flags(op):
+    if op.name in ("arith.addf", "arith.mulf") and not _REASSOCIABLE & flags_of(op):
         raise NeedsScalars("a floating-point reduction whose order matters")
     return Combiner(op, str(last[number].type))
 

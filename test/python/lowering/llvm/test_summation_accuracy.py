@@ -99,3 +99,26 @@ def test_cascade_of_loop_sizes():
     assert cascade([10**7], [64]) == Cascade(0, (16, 256), True)
     assert cascade([10**6, 4], [1, 1]) == Cascade(0, (4, 64), True)
     assert cascade(["%n"], [64]) == Cascade(0, (16, 256), True)
+
+
+@pytest.mark.parametrize("negated", [False, True], ids=["sum", "negated"])
+@pytest.mark.parametrize("function", [lambda x, y: x * y, lambda x, y: x / y], ids=["product", "quotient"])
+@pytest.mark.parametrize(("shape", "axis"), [((3, 5), 0), ((2, 4), 1), ((2, 128), 1)], ids=str)
+def test_sums_of_elements_with_a_common_factor(shape, axis, function, negated):
+    """The factor is not taken out of the sum: the sum of the other factors may overflow, or lose a NaN."""
+    compiled = flow.compile(lambda x, y: flow.sum(-function(x, y) if negated else function(x, y), axis))
+    for factor in (1e-10, 1e10, np.inf, 0.0):
+        y = np.full([1 if i == axis else n for i, n in enumerate(shape)], factor, np.float32)
+        x = np.full(shape, 2e38, np.float32)
+        x[(1, 0) if axis == 0 else (0, 1)] = 0
+        with np.errstate(all="ignore"):
+            want = function(x, y).sum(axis) * (-1 if negated else 1)
+        np.testing.assert_allclose(np.asarray(compiled(x, y)), want, 1e-6)
+
+
+def test_negated_sums_are_sums():
+    """MLIR writes the sum of negated elements as differences, which no vector operation reduces."""
+    compiled = flow.compile(lambda x, y: flow.sum(-(x * y), 1))
+    compiled(np.ones((4, 64), np.float32), np.ones((4, 64), np.float32))
+    assert "arith.negf" in compiled.ir("kernels") and "arith.subf" not in compiled.ir("kernels")
+    assert "vector.reduce.fadd" in compiled.ir("llvm")
