@@ -45,7 +45,8 @@ def test_accesses_of_nothing_wait_for_nothing():
 
 def test_parts_do_not_have_the_sizes_of_earlier_temporaries():
     """A step of a loop writes a part of a tensor at an address where a smaller temporary was before."""
-    run = Recorder(None, {})
+    no_program: Any = None
+    run = Recorder(no_program, {})
     run.at(64, 16)
     run.copy(run.part(run.at(0, 256), 64), run.region_address("argument"), 128)
     run.copy(run.region_address("result"), run.at(128, 64), 64)
