@@ -56,7 +56,8 @@ def test_parts_do_not_have_the_sizes_of_earlier_temporaries():
 @pytest.mark.parametrize("commands", [0, 64])
 def test_temporaries_that_no_command_accesses(commands):
     """A kernel without elements is not launched, before the first command and later."""
-    run = Recorder(SimpleNamespace(workspace=0), {})
+    program: Any = SimpleNamespace(workspace=0)
+    run = Recorder(program, {})
     for _ in range(commands):
         run.copy(run.region_address("result"), run.region_address("argument"), 8)
     run.release(run.temporary(256))
