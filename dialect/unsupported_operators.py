@@ -7,7 +7,7 @@ from __future__ import annotations
 
 #: Names under their common reason.
 REFUSED = {
-    "It keeps tensors until a collective ends: a program keeps what it reads.": "eager_ccl_touch",
+    "A program keeps the tensors that a collective reads until the collective ends.": "eager_ccl_touch",
     "The ranks of a program exchange tensors where placements differ: state the placements.": "recv send",
     "Tensors are values: use the new value instead of the tensor that was assigned to.": """
         broadcast_inplace_greater fill_ fill_tensor_ scalar_logical_inplace_greater
@@ -30,7 +30,7 @@ REFUSED = {
     """,
     "The operator ends the program on purpose, for OneFlow's own tests.": "throw_error",
     "The order of dimensions in memory is no part of a type: write transpose.": "convert_memory_format",
-    "Passes of OneFlow replace it: write embedding_lookup, an update of the rows and embedding_put.": """
+    "Passes of OneFlow replace the operator: write embedding_lookup, an update of the rows and embedding_put.": """
         one_embedding_fused_lookup_grad
     """,
 }

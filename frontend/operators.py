@@ -6,7 +6,7 @@
         types = lambda op: flow.TensorDesc(op.x.shape[:-1], op.x.dtype)
         kernel = flow.numpy_kernel(lambda x: x.max(axis=-1))
 
-They are records like the built-in ones; slots that are left out are filled as far as the others allow.
+User operators are records like the built-in operators; slots that are left out are filled as far as the others allow.
 """
 
 from __future__ import annotations

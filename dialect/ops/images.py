@@ -141,8 +141,8 @@ for _source, _types, _rest in (
     define(
         f"crop_mirror_normalize_from_{_source}(in, mirror?, {CROP}) -> out",
         doc="A part of each image of u8 (batch, height, width, channels), less `mean`, over `std`.\n\n"
-        "The result has the layout NCHW or NHWC. It is mirrored where `mirror` is not 0. The part is crop_h x crop_w,"
-        f"{_rest}; crop_pos_x and crop_pos_y say where it lies, from 0 to 1.",
+        "The result has the layout NCHW or NHWC. An image is mirrored where `mirror` is not 0. The part is"
+        f" crop_h x crop_w,{_rest}; crop_pos_x and crop_pos_y say where it lies, from 0 to 1.",
         types=_types, sbp=_crop_factors, grad=no_grad("the images are integers"), compute=_crop_compute,
         reference=_crop_reference,
     )  # fmt: skip

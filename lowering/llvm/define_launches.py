@@ -1,6 +1,6 @@
 """`oneflow-define-launches`: the bodies of parallel launches, and the entry that the executable calls.
 
-This is the last step, in the LLVM dialect. A launch stores its arguments in an array and passes
+The pass is the last step, in the LLVM dialect. A launch stores its arguments in an array and passes
 `oneflow_rt_parallel_for` a thunk that loads them again.
 """
 

@@ -1,7 +1,7 @@
 """`oneflow-floats-to-bits`: 16-bit floats that are only moved, as integers.
 
 LLVM moves an element of a vector of floats that the processor cannot compute with by converting it to f32 and back.
-That is slow, calls a runtime library, and changes NaN.
+The conversion is slow, calls a runtime library, and changes NaN.
 
 Input and output are functions of the LLVM dialect.
 """

@@ -28,17 +28,17 @@ from oneflow.passes.walk import returned_values
 
 
 def plan_of_entry(function: ir.Operation, functions: CalledFunctions) -> Plan:
-    """The plan of an entry. Its last parameters are the workspace and `io`."""
+    """The plan of an entry, whose last parameters are the workspace and `io`."""
     writer, block = Writer(), function.regions[0].blocks[0]
     results = ReturnedResults(writer, list(block.arguments), returned_values(block))
     return Plan(function, functions, writer, results, "oneflow.entry, llvm.linkage = #llvm.linkage<internal>")
 
 
 def plan_of_body(function: ir.Operation, functions: CalledFunctions) -> Plan:
-    """The plan of a body, whose parameters are addresses.
+    """The plan of a body.
 
-    These are the addresses of the arguments, of the results, of its workspace, and of the first slot of external
-    kernels.
+    The parameters are the addresses of the arguments, of the results, of the workspace of the body, and of the first
+    slot of external kernels.
     """
     writer = Writer()
     results = GivenResults(writer, returned_values(function.regions[0].blocks[0]))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from oneflow.lowering.llvm.writer import POINTER, reference
 
-#: The type of addresses in a plan. It is LLVM's, so that a plan of many launches needs little further lowering.
+#: The type of addresses in a plan: LLVM's type, so that a plan of many launches needs little further lowering.
 ADDRESS = "!llvm.ptr"
 #: The suffix of the names by which a plan calls functions that take memrefs.
 PLAN_SUFFIX = ".plan"

@@ -33,8 +33,8 @@ STEP_CYCLES, PART_CYCLES = 256, 1024
 #: The most parts of a split reduction. The number of cores has no influence on the number of parts, since sums in
 #: other parts are rounded differently.
 MAX_PARTS = 16
-#: The depth of a block of a product: products that are summed before the sum is added to a total. It is equal on all
-#: processors, since other blocks round differently.
+#: The depth of a block of a product: products that are summed before the sum is added to a total. All processors have
+#: the same depth, since other blocks round differently.
 BLOCK_DEPTH = 512
 #: Rows of a matrix that are read at once: the hardware prefetches so many streams of memory, and one stream alone
 #: does not use the bandwidth.

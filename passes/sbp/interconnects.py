@@ -32,8 +32,8 @@ class Interconnect:
     joined_bytes: int = 32 << 20
 
 
-#: Giga multiply-adds per second of a server's processor. It is no fact of the host: all ranks have to choose the same
-#: layouts.
+#: Giga multiply-adds per second of a server's processor, which is no fact of the host: all ranks have to choose the
+#: same layouts.
 SERVER_COMPUTE = 1000.0
 
 #: 100 Gb/s Ethernet, 400 Gb/s InfiniBand, PCIe 4 with 16 lanes, and NVLink 4.

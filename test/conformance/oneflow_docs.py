@@ -98,8 +98,9 @@ def documented_examples(checkout: Path) -> list[Example]:
             tree = ast.parse(path.read_text())
         except SyntaxError:
             continue
-        texts = [n for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
-        found += [Example(f"{place}:{n.lineno}", n.value) for n in texts if ">>> " in n.value]
+        constants = [n for n in ast.walk(tree) if isinstance(n, ast.Constant)]
+        texts = [(n.lineno, n.value) for n in constants if isinstance(n.value, str)]
+        found += [Example(f"{place}:{line}", text) for line, text in texts if ">>> " in text]
     pages = [(p.relative_to(checkout), p.read_text()) for p in sorted(checkout.glob("docs/source/*.rst"))]
     return found + [Example(str(place), text) for place, text in pages if ">>> " in text]
 

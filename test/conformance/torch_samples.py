@@ -116,7 +116,8 @@ def array_of(value: torch.Tensor) -> np.ndarray:
     """The elements of a tensor of PyTorch."""
     plain = value.detach().resolve_conj().resolve_neg()
     is_bfloat16 = plain.dtype is torch.bfloat16
-    return plain.view(torch.int16).numpy().view(flow.bfloat16.numpy) if is_bfloat16 else plain.numpy()
+    array: np.ndarray = plain.view(torch.int16).numpy().view(flow.bfloat16.numpy) if is_bfloat16 else plain.numpy()
+    return array
 
 
 def tensors_of(result: Any, kind: type) -> list[Any]:

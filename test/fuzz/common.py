@@ -28,7 +28,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 #: Checks that shrinking one case may take, and seconds.
 SHRINK_CHECKS, SHRINK_SECONDS = 300, 120.0
@@ -170,7 +170,7 @@ class Worker:
             while not self.connection.poll(max(self.left, 0.0)):
                 if self.left <= 0:
                     return self._replace(f"hang: more than {self.fuzzer.limit:.0f} s {self._place()}")
-            fault = self.connection.recv()
+            fault: str | None = self.connection.recv()
         except (EOFError, ConnectionResetError):
             self.process.join()
             return self._replace(self._death())
@@ -250,7 +250,7 @@ class Search:
                 busy[worker.connection] = worker
             if not busy:
                 return
-            ready = wait(list(busy), max(min(w.left for w in busy.values()), 0.0))
+            ready: Any = wait(list(busy), max(min(w.left for w in busy.values()), 0.0))
             late = [c for c, w in busy.items() if w.left <= 0]
             for connection in {*ready, *late}:
                 worker = busy.pop(connection)

@@ -125,8 +125,7 @@ def _outputs(op: ir.Operation, values: dict[ir.Value, Any], noise: Noise | None)
         return run_meaning(call)
     found = _stages(call)
     kinds: set[str] = set()
-    sums = found is None or _walk(found, kinds, set())
-    if sums:
+    if found is None or _walk(found, kinds, set()):
         moved = dialect.operand_call(op, call.record, lambda v: noise.move(values[v]))
         return [noise.sign_sums(noise.move(np.asarray(x))) for x in run_reference(moved)]
     if kinds <= EXACT:
@@ -248,8 +247,10 @@ class Expected:
 
 def _wrong(got: np.ndarray, want: np.ndarray, runs: Sequence[np.ndarray], largest: float) -> np.ndarray:
     """The mask of wrong elements; numbers beyond `largest` times the largest of their type may be infinite or NaN."""
+    wrong: np.ndarray
     if not is_float(want):
-        return (got != want) & np.all([r == want for r in runs], axis=0)
+        wrong = (got != want) & np.all([r == want for r in runs], axis=0)
+        return wrong
     one, other = got.astype(np.float64), want.astype(np.float64)
     others = np.stack([r.astype(np.float64) for r in (want, *runs)])
     with np.errstate(all="ignore"):
@@ -259,7 +260,8 @@ def _wrong(got: np.ndarray, want: np.ndarray, runs: Sequence[np.ndarray], larges
         unit = epsilon(want.dtype)
         allowed = FACTOR * spread + 4 * unit * np.abs(other) + float(ml_dtypes.finfo(want.dtype).tiny)
         near = (_class(one) == _class(other)) & (~np.isfinite(other) | (np.abs(one - other) <= allowed))
-    return steady & ~near
+    wrong = steady & ~near
+    return wrong
 
 
 def _class(x: np.ndarray) -> np.ndarray:

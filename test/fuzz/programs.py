@@ -23,7 +23,7 @@ from oneflow.dialect._mlir import ir
 from oneflow.dialect.nd_sbp import write_nd_sbp
 from oneflow.dialect.oneflow import create_context
 from oneflow.dialect.record import REGISTRY, OperatorError
-from oneflow.dialect.sbp import B, P, S
+from oneflow.dialect.sbp import B, P, S, Sbp
 from oneflow.passes.inline import functions_of
 from oneflow.passes.pipeline import Pipeline, PipelineFailure, Watch
 from oneflow.runtime.cuda.size_specialization import compile_cuda_program
@@ -139,7 +139,7 @@ def check_ranks(program: Program, module: ir.Module) -> None:
     expected.check(simulate(module, program.arrays()), made_by(program))
 
 
-def _layout(draw: random.Random, mesh: Sequence[int], type_: ir.RankedTensorType) -> tuple[object, ...] | None:
+def _layout(draw: random.Random, mesh: Sequence[int], type_: ir.RankedTensorType) -> tuple[Sbp, ...] | None:
     """A layout for a tensor, or None; only floats of at least 32 bits become partial sums."""
     kinds = [B, *(S(axis) for axis in range(type_.rank)), *([P] if str(type_.element_type) in ("f32", "f64") else [])]
     return None if draw.random() < 0.4 else tuple(draw.choice(kinds) for _ in mesh)
@@ -162,7 +162,8 @@ def context() -> ir.Context:
 def read(case: str) -> Program:
     """The program of a case."""
     numbers = {"nan": np.nan, "inf": np.inf, "nanj": complex(0, np.nan), "infj": complex(0, np.inf)}
-    return eval(case, {"Program": Program, "Input": Input, "Step": Step, "oneflow": dtypes, **numbers})
+    program: Program = eval(case, {"Program": Program, "Input": Input, "Step": Step, "oneflow": dtypes, **numbers})
+    return program
 
 
 class Programs:

@@ -120,7 +120,7 @@ def is_operand(x: torch.Tensor, y: torch.Tensor) -> bool:
     if y.shape != x.shape or y.dtype != x.dtype:
         return False
     apart = y.untyped_storage().data_ptr() != x.untyped_storage().data_ptr()
-    return apart or (y.data_ptr() == x.data_ptr() and y.stride() == x.stride())
+    return bool(apart or (y.data_ptr() == x.data_ptr() and y.stride() == x.stride()))
 
 
 def filled(draw: Draw, text: str, x: torch.Tensor, known: Mapping[str, str]) -> str:

@@ -1,6 +1,7 @@
 """Work counted in calls of functions: the same on every machine, however busy that is."""
 
 import contextlib
+import functools
 import sys
 
 
@@ -24,3 +25,14 @@ def counting():
         yield lambda: calls[0]
     finally:
         sys.setprofile(None)
+
+
+def recorded(function, calls, note=lambda *arguments: arguments):
+    """`function`, each call of which appends `note` of its arguments to `calls`."""
+
+    @functools.wraps(function)
+    def call(*arguments):
+        calls.append(note(*arguments))
+        return function(*arguments)
+
+    return call

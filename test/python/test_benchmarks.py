@@ -26,7 +26,8 @@ def defined(tree):
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_names_from_other_scripts_exist(name):
     imports = [n for n in ast.walk(SCRIPTS[name]) if isinstance(n, ast.ImportFrom) and n.module in SCRIPTS]
-    missing = [(n.module, a.name) for n in imports for a in n.names if a.name not in set(defined(SCRIPTS[n.module]))]
+    names = [(n.module or "", alias.name) for n in imports for alias in n.names]
+    missing = [(script, n) for script, n in names if n not in set(defined(SCRIPTS[script]))]
     assert not missing
 
 

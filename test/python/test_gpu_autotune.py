@@ -2,8 +2,10 @@
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from call_counts import recorded
 
 import oneflow as flow
 from oneflow.runtime.cuda import compiler, driver, kernel_cache
@@ -54,11 +56,14 @@ def small(autotune):
 
 
 def test_all_configurations_are_compiled_before_any_is_timed(autotune):
-    after = []
+    after: list[Any] = []
     with host_cuda(), pytest.MonkeyPatch.context() as patch:
         assert autotune.prepare(small(autotune), driver.device(0).arch) > 8
-        compiled = kernel_cache.compile_source
-        patch.setattr(kernel_cache, "compile_source", lambda *about: after.append(about[0].name) or compiled(*about))
+        patch.setattr(
+            kernel_cache,
+            "compile_source",
+            recorded(vars(kernel_cache)["compile_source"], after, lambda source, *_: source.name),
+        )
         head, *rows, last = autotune.report(small(autotune), Harness())
     assert set(after) <= {compiler.FIRST.name} and "ratio" in head
     assert [row.split(" | ")[0] for row in rows] == ["| softmax", "| product", "| chain"]

@@ -12,6 +12,7 @@ FILE = Path(__file__).parents[2] / "benchmarks" / "gpu_session.py"
 @pytest.fixture(scope="module")
 def session():
     spec = importlib.util.spec_from_file_location("gpu_session", FILE)
+    assert spec and spec.loader
     module = sys.modules["gpu_session"] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     yield module

@@ -51,7 +51,7 @@ def test_a_pass_is_in_the_module_of_its_name(command_line_name):
 
 def test_functions_are_short():
     lengths = [
-        node.end_lineno - node.lineno + 1
+        (node.end_lineno or 0) - node.lineno + 1
         for path in MODULES
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, FUNCTIONS)

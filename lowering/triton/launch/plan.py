@@ -417,7 +417,7 @@ class Plan:
 class BodyPlan(Plan):
     """Plans a function that is a body: the plan writes its results to given memory.
 
-    Its parameters are the offset of its part of the workspace, addresses of the arguments and of the results.
+    The parameters are the offset of the body's part of the workspace, addresses of the arguments and of the results.
     """
 
     def _first_parameters(self) -> list[str]:

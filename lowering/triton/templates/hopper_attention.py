@@ -1,8 +1,9 @@
 """Flash attention for Hopper, warp-specialized: a producer warp loads by TMA, consumer warp groups multiply.
 
-Each consumer warp group has 64 queries. It computes the scores of one key block while the weights of the key block
-before are multiplied by their values, so that tensor cores do not wait for exponentials. The kernel is persistent:
-the producer loads the next block of queries meanwhile. With `causal` a light block follows each heavy one.
+Each consumer warp group has 64 queries. The group computes the scores of one key block while the weights of the key
+block before are multiplied by their values, so that tensor cores do not wait for exponentials. The kernel is
+persistent: the producer loads the next block of queries meanwhile. With `causal` a light block follows each heavy
+one.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Types of sizes in annotations: one number, or a tuple of one for each dimension.
 
-They are those of `typing`, as in PyTorch: programs take them apart.
+The types are those of `typing`, as in PyTorch: programs take them apart.
 """
 
 # ruff: noqa: UP006, UP007, UP035

@@ -1,1 +1,1 @@
-"""ONNX: `oneflow.onnx.backend` is a backend of `onnx.backend`. It needs the package `onnx`."""
+"""ONNX: `oneflow.onnx.backend` is a backend of `onnx.backend`, which needs the package `onnx`."""

@@ -51,9 +51,9 @@ def signatures(checkout: Path) -> list[Signature]:
 
 def _signature(name: str, fields: dict[str, str]) -> Signature:
     inputs, outputs = (_found(_ARG, fields.get(field, ""), name) for field in ("input", "output"))
-    args = (tuple(ArgDef(arg, *_COUNTS[count]) for count, arg in side) for side in (inputs, outputs))
+    operands, results = (tuple(ArgDef(arg, *_COUNTS[count]) for count, arg in side) for side in (inputs, outputs))
     attrs = _found(_ATTR, fields.get("attrs", ""), name)
-    return Signature(name, *args, tuple(_attribute(*attr) for attr in attrs))
+    return Signature(name, operands, results, tuple(_attribute(*attr) for attr in attrs))
 
 
 def _found(pattern: re.Pattern[str], text: str, name: str) -> list[Any]:

@@ -10,6 +10,7 @@ from oneflow.dialect.numpy_builder import NumpyBuilder, run_reference
 from oneflow.dialect.record import REGISTRY, Call, OperatorError, distribute, flatten, infer
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.testing import checks
+from oneflow.testing.sample import Sample
 
 HAS_STAGES = {r.name for r in REGISTRY if r.meaning in ("scalar", "compute")}
 #: Stages compute with reals; complex numbers have become pairs of reals before.
@@ -83,7 +84,7 @@ def test_wrong_positions_are_errors(name, operands, attrs, bad):
     arrays = operands(np.array([1, bad]))
     with pytest.raises(IndexError, match=message):
         NumpyBuilder().call(name, *arrays, **attrs)
-    sample = checks.Sample(name, attrs=attrs)
+    sample = Sample(name, attrs=attrs)
     op = checks.make_call(sample, arrays, sample.attributes(dtypes.float64), REGISTRY)
     with pytest.raises(IndexError, match=message):
         checks.run_meaning(op)

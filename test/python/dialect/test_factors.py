@@ -1,6 +1,7 @@
 """SBP rules as factors: addends, biases and linear operands."""
 
 from types import SimpleNamespace
+from typing import Any
 
 from samples import SAMPLES
 
@@ -81,7 +82,8 @@ def test_common_axes_are_those_of_all_tensors():
 
 def rule_of(name: str) -> object:
     """The SBP rule of an operator at its first sample."""
-    rule, sample = REGISTRY[name].sbp, next(s for s in SAMPLES if s.op == name)
+    rule: Any = REGISTRY[name].sbp
+    sample = next(s for s in SAMPLES if s.op == name)
     return rule if isinstance(rule, Factors) else rule(described(make_case(sample, sample.dtypes[0], REGISTRY)))
 
 

@@ -1,6 +1,7 @@
 """Every operator, with one operand of its first sample changed, infers sound types or names itself in the error."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from oneflow.testing.checks import described, make_call
 from oneflow.testing.sample import T
 
 FIRST = {s.op: s for s in reversed(SAMPLES) if s.operands}
-CHANGES = {
+CHANGES: dict[str, Any] = {
     **{str(d): lambda x, d=d: replace(x, dtype=d, values=None) for d in dtypes.DTYPES},
     "rank + 1": lambda x: replace(x, shape=(*x.shape, 2), values=None),
     "rank - 1": lambda x: replace(x, shape=x.shape[:-1], values=None),

@@ -1,5 +1,7 @@
 """Every kind of SBP signature that the samples of an operator offer is computed on at least one sample."""
 
+from typing import Any
+
 import pytest
 from samples import SAMPLES
 
@@ -17,7 +19,7 @@ def kinds(signatures):
 
 @pytest.mark.parametrize("name", sorted({s.op for s in SAMPLES}))
 def test_every_kind_of_signature_is_computed(name):
-    computed, offered = set(), set()
+    computed, offered = set[Any](), set[Any]()
     for sample in (s for s in SAMPLES if s.op == name):
         op = sbp_case(sample)
         found = kinds(op.record.signatures(described(op)))

@@ -8,7 +8,6 @@ from __future__ import annotations
 import functools
 import itertools
 import random
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -42,8 +41,8 @@ def pairs_of(mesh: Mesh, dtype: DType) -> list[tuple[NdSbp, NdSbp]]:
     """Pairs of layouts: all pairs on one mesh axis, some pairs on two."""
     kinds = [S(0), S(1), B] + ([P] if dtype.has_sums else [])
     layouts = list(itertools.product(kinds, repeat=len(mesh)))
-    pairs = list(itertools.product(layouts, repeat=2))
-    return pairs if len(pairs) <= PAIRS else random.Random(str(mesh) + dtype.name).sample(pairs, PAIRS)  # type: ignore[return-value]
+    pairs: list[tuple[NdSbp, NdSbp]] = list(itertools.product(layouts, layouts))
+    return pairs if len(pairs) <= PAIRS else random.Random(str(mesh) + dtype.name).sample(pairs, PAIRS)
 
 
 def program(mesh: Mesh, dtype: DType, pairs: Sequence[tuple[NdSbp, NdSbp]]) -> str:
@@ -86,7 +85,7 @@ def check(world: World, mesh: Mesh, dtype: DType, device: str = "cpu") -> None:
         np.testing.assert_array_equal(result.numpy(), array, err_msg=f"{dtype.name} on {mesh}: {pair}")
 
 
-def check_roots(world: World, dtype: DType, run: Callable[..., Array]) -> None:
+def check_roots(world: World, dtype: DType, run: Callable[..., list[Array]]) -> None:
     """Reductions to each member, and broadcasts from each member, against the simulation.
 
     `run(name, rank, attributes, arrays, shapes)` returns the results of a rank, arrays of `shapes`.
@@ -162,4 +161,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

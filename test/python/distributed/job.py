@@ -33,7 +33,7 @@ def start(
 
 def run(file: str, count: int, *arguments: str, **more: str) -> str:
     """The output of a job that succeeds; a job that does not end is killed."""
-    with start(file, count, *arguments, **more) as job:
+    with start(file, count, *arguments, output=None, **more) as job:
         try:
             output, errors = job.communicate(timeout=LIMIT)
         except subprocess.TimeoutExpired:

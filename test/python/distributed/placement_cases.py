@@ -63,10 +63,10 @@ def check_eager_pipeline() -> None:
         return (move(flow.tanh(x @ a)) @ b).square().sum()
 
     alone = [flow.tensor(v, requires_grad=True) for v in (x, a, b)]
-    wanted = loss(*alone, lambda h: h)
+    wanted = loss(*[*alone, lambda h: h])
     pipeline_layouts = [{"placement": p, "sbp": s} for p, s in ((front, S(0)), (front, S(1)), (back, (B, S(0))))]
     given = [flow.tensor(v, requires_grad=True, **at) for v, at in zip((x, a, b), pipeline_layouts, strict=True)]
-    got = loss(*given, lambda h: h.to_global(back, (B, S(0))))
+    got = loss(*[*given, lambda h: h.to_global(back, (B, S(0)))])
     wanted.backward()
     got.backward()
     np.testing.assert_allclose(got.detach().numpy(), wanted.item(), rtol=1e-9)
@@ -95,7 +95,8 @@ def check_gradients_of_shards() -> None:
         shard = (x * 2.0).to_global(sbp=sbp).to_local()
         (shard * shard).sum().backward()
         first = np.zeros_like(array)
-        first[{S(0): np.s_[:3], S(1): np.s_[:, :2]}.get(sbp, ...)] = 1.0
+        held: Any = {S(0): np.s_[:3], S(1): np.s_[:, :2]}.get(sbp, ...)
+        first[held] = 1.0
         np.testing.assert_allclose(x.grad.numpy(), 8.0 * array * (1.0 if real else first), err_msg=str(sbp))
 
 

@@ -1,4 +1,4 @@
-"""Gradients of eager operators on global tensors: pieces of different sizes, fills and reshapes."""
+"""Gradients of eager operators on global tensors: chunks of different sizes, fills and reshapes."""
 
 import numpy as np
 import pytest
@@ -13,12 +13,12 @@ def leaf(*shape):
 
 
 @pytest.mark.parametrize("sbp", [flow.sbp.split(0), flow.sbp.partial_sum])
-def test_pieces_of_different_sizes_are_joined_again(sbp):
+def test_chunks_of_different_sizes_are_joined_again(sbp):
     x = leaf(5, 2)
     weight = np.arange(10, dtype=np.float32).reshape(5, 2)
-    pieces = flow.chunk(x.to_global(TWO, sbp), 2, 0)
-    assert [p.shape for p in pieces] == [(3, 2), (2, 2)]
-    (flow.cat(pieces[::-1], 0) * flow.tensor(weight).to_global(TWO, flow.sbp.broadcast)).sum().backward()
+    chunks = flow.chunk(x.to_global(TWO, sbp), 2, 0)
+    assert [p.shape for p in chunks] == [(3, 2), (2, 2)]
+    (flow.cat(chunks[::-1], 0) * flow.tensor(weight).to_global(TWO, flow.sbp.broadcast)).sum().backward()
     np.testing.assert_array_equal(x.grad.numpy(), np.concatenate([weight[2:], weight[:2]]))
 
 

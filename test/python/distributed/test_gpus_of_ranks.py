@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import job
 import numpy as np
@@ -38,7 +39,7 @@ def has_two_gpus() -> bool:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: "-".join(map(str, c)))
-def test_collectives_on_host_memory(case: tuple) -> None:
+def test_collectives_on_host_memory(case: tuple[Any, ...]) -> None:
     count, *what = case
     assert job.run("gpu_cases.py", count, "host", *what).count("is done") == count
 
@@ -156,7 +157,7 @@ PARTS = [
 
 @pytest.mark.parametrize("pitch", [nccl.MAX_PITCH, 100, 0], ids=["rows", "short", "blocks"])
 @pytest.mark.parametrize(("shape", "part"), PARTS, ids=str)
-def test_copies_are_rows_of_blocks(shape: tuple[int, ...], part: object, pitch: int) -> None:
+def test_copies_are_rows_of_blocks(shape: tuple[int, ...], part: Any, pitch: int) -> None:
     """Every element is copied once, to the right position; the pitch of rows is within the limit of the driver."""
     whole, other = np.arange(np.prod(shape, dtype=int), dtype=np.float32).reshape(shape), np.zeros(shape, np.float32)
     source, target = whole[part], np.zeros_like(whole[part])

@@ -59,7 +59,7 @@ def test_axes_are_integers(axis: object) -> None:
         ({"strategy": "best"}, "expected the strategy 'greedy' or 'auto', got 'best'"),
     ],
 )
-def test_compile_refuses_other_placements_and_strategies(arguments: dict[str, str], message: str) -> None:
+def test_compile_refuses_other_placements_and_strategies(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         flow.compile(lambda x: x, **arguments)
 

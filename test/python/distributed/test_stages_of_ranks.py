@@ -33,7 +33,8 @@ def test_ranks_compute_their_stage_alone() -> None:
     x, w = np.ones((4, 3), np.float32), np.full((3, 5), 2.0, np.float32)
     step = flow.compile(lambda x, w: flow.tanh(x.to_global(FRONT, S(0)) @ w).to_global(BACK, B) * 3.0)
     np.testing.assert_allclose(step(x, w), np.tanh(x @ w) * 3.0, rtol=1e-6)
-    ranks: Any = step._last.executable
+    last: Any = step._last
+    ranks = last.executable
     programs = [ranks.ir("physical", rank) for rank in range(3)]
     found = [re.findall(r'"oneflow\.(\w+)"', text) for text in programs]
     assert found[0] == found[1] == ["narrow", "matmul", "tanh", "ccl_send_recv"]

@@ -120,7 +120,8 @@ def test_zero_of_split_layers_on_a_mesh_of_two_axes() -> None:
 
 def test_options_of_zero_are_checked() -> None:
     config = nn.Graph().config
-    for wrong in ({"stage": 4}, {"shard_min_size": 0}, {"shard_restore_level": 3}):
+    cases: list[dict[str, Any]] = [{"stage": 4}, {"shard_min_size": 0}, {"shard_restore_level": 3}]
+    for wrong in cases:
         with pytest.raises(ValueError, match=f"expected {next(iter(wrong))}"):
             config.enable_zero(**wrong)
     with pytest.raises(ValueError, match="got 'other'"):

@@ -19,7 +19,7 @@ import speech
 def folder_of(package):
     """The folder of an installed package; the test is skipped without the package, since the package is optional."""
     spec = importlib.util.find_spec(package)
-    if spec is None:
+    if spec is None or spec.origin is None:
         pytest.skip(f"{package} is not installed; pip install --no-deps {package.replace('_', '-')}")
     return Path(spec.origin).parents[1]
 

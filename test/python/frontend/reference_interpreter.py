@@ -1,5 +1,7 @@
 """Runs a traced module with the operators' NumPy references, without a compiler."""
 
+from typing import Any
+
 import numpy as np
 
 from oneflow.dialect import oneflow as dialect
@@ -16,7 +18,7 @@ def interpret(module, *arrays):
                 return [values[v] for v in op.operands]
             results = _run(op.operation, values)
             for result, array in zip(op.results, results, strict=True):
-                expected = dialect.desc_of(result)
+                expected: Any = dialect.desc_of(result)
                 values[result] = np.asarray(array, expected.dtype.numpy)
                 fits = all(d in (None, n) for d, n in zip(expected.shape, values[result].shape, strict=True))
                 assert fits, f"{op}: reference gave shape {values[result].shape}"

@@ -45,6 +45,7 @@ def test_training_is_resumed(tmp_path):
     advance(**first, count=3)
     second = parts(2)
     values = flow.Checkpoint(tmp_path / "new" / "run.safetensors", **second).load()
+    assert values is not None
     assert values["step"] == 4 and values["best"] == 0.1 and values["curve"][0].tolist() == [1, 2]
     advance(**second, count=3)
     for got, want in zip(flat(**second)[0], flat(**first)[0], strict=True):
@@ -116,7 +117,7 @@ def test_unfinished_files_of_killed_writers_are_removed(tmp_path, monkeypatch):
 
 
 def test_structures_are_restored(tmp_path):
-    plain = {"a": [1, (2.5, None)], "inf": float("inf"), "text": "é", "empty": [], "t": True}
+    plain: dict[Any, Any] = {"a": [1, (2.5, None)], "inf": float("inf"), "text": "é", "empty": [], "t": True}
     value = {**plain, 3: {"x": flow.ones(2, 1)}}
     flow.save(value, tmp_path / "file")
     found = flow.load(tmp_path / "file")

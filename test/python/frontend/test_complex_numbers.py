@@ -3,6 +3,8 @@
 The gradient by z = a + bi of a real number L is dL/da + i dL/db.
 """
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -67,6 +69,8 @@ GRADIENTS = {
 
 @pytest.mark.parametrize("name", GRADIENTS)
 def test_gradients_follow_pytorchs_convention(name):
+    function: Any
+    gradient: Any
     function, gradient = GRADIENTS[name]
     want = gradient(Z.astype(np.complex128)).astype(np.complex64)
     leaf = flow.tensor(Z, requires_grad=True)

@@ -20,7 +20,9 @@ def of(*arrays):
 CALLS = {
     "softmax_cross_entropy": (lambda f: f(*of(LOGITS, SOFT)), -(SOFT * LOG_PROBABILITIES).sum(-1)),
     "sparse_softmax_cross_entropy": (lambda f: f(*of(LOGITS, LABEL)), -LOG_PROBABILITIES[[0, 1], LABEL]),
-    "smooth_l1_loss": (lambda f: f(*of(np.float32([0, 3]), np.float32([1, 0])), 2.0, "none"), [0.25, 2.0]),
+    "smooth_l1_loss": (
+        lambda f: f(*of(np.array([0, 3], np.float32), np.array([1, 0], np.float32)), 2.0, "none"), [0.25, 2.0]
+    ),
     "slice": (lambda f: f(*of(X[0]), [0, 1], [3, 4], [2, 1]), X[0, 0:3:2, 1:4]),
     "slice_update": (
         lambda f: f(*of(np.zeros((2, 2), np.float32), np.ones((2, 1), np.float32)), [0, 1], [2, 2], [1, 1]),
@@ -33,7 +35,7 @@ CALLS = {
     "fused_mlp": (lambda f: f(X[0], [-np.eye(4, dtype=np.float32)], of(np.full(4, 5, np.float32)), False),
                   np.maximum(5 - X[0], 0)),
     "reduce_sum_like": (lambda f: f(*of(X[0], X[0, :, :1]), [1]), X[0].sum(1, keepdims=True)),
-    "isclose": (lambda f: f(*of(np.float32([1.0]), np.float32([1.5])), 1.0, 0.0), [True]),
+    "isclose": (lambda f: f(*of(np.array([1.0], np.float32), np.array([1.5], np.float32)), 1.0, 0.0), [True]),
 }  # fmt: skip
 
 
@@ -62,7 +64,7 @@ def test_too_many_arguments_are_refused():
 
 def test_regions_of_images_are_averaged():
     image = flow.tensor(np.arange(16, dtype=np.float32).reshape(1, 1, 4, 4))
-    rois = flow.tensor(np.float32([[0, 0, 0, 2, 2]]))
+    rois = flow.tensor(np.array([[0, 0, 0, 2, 2]], np.float32))
     whole = flow.roi_align(image, rois, 1.0, 1, 1, 2)
     np.testing.assert_allclose(whole.numpy(), [[[[5.0]]]])
     assert flow._C.roi_align(image, rois, 1.0, 2, 2, 1, True).shape == (1, 1, 2, 2)

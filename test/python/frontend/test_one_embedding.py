@@ -151,6 +151,6 @@ def test_refused_embedding_tables():
     with pytest.raises(ValueError, match="expected an initializer of one of"):
         module("initializer", tables=[oe.make_table({"type": "even"})])
     with pytest.raises(ValueError, match="expected an initializer or a list of columns"):
-        oe.make_table(3)
+        oe.make_table(3)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="expected capacity above 0"):
         oe.make_device_mem_store_options("path", 0)

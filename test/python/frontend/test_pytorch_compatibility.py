@@ -1,5 +1,7 @@
 """Calls that PyTorch and OneFlow take: equal values and gradients, in eager mode and compiled."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -152,7 +154,7 @@ def test_dropout_of_what_has_no_channels():
 
 
 #: Options, [[1, 2, 4], [8, 16, 32]] in another size, and the gradient of that weighted by 1, 2, 3, ..: PyTorch's.
-IMAGES = {
+IMAGES: dict[str, Any] = {
     "bicubic": (
         {"size": (3, 2), "mode": "bicubic"},
         [0.45366746, 1.4054497, 5.203125, 16.11914, 9.952581, 30.83283],

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import oneflow as flow
-from oneflow.dialect.record import SignatureError
+from oneflow.dialect.signature import SignatureError
 
 X = np.array([0.5, 2.0], np.float32)
 CELL = """

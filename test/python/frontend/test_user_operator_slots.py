@@ -3,6 +3,7 @@
 import itertools
 import linecache
 import re
+from typing import Any
 
 import numpy as np
 import pytest
@@ -47,9 +48,9 @@ def at_line_of(caught, text):
         (lambda op: None, "expected a TensorDesc for each result, got None"),
         (lambda op: op.z, "AttributeError: .*has no operand, attribute or result named 'z'"),
         (lambda op: (op.x, op.x), "expected something for each of the results y, got"),
-        (lambda op: flow.TensorDesc((2, "a"), op.x.dtype), r"expected sizes from 0 on, or None.* got \(2, 'a'\)"),
+        (lambda op: flow.TensorDesc((2, "a"), op.x.dtype), r"expected sizes from 0 on, or None.* got \(2, 'a'\)"),  # type: ignore[arg-type]
         (lambda op: flow.TensorDesc((-2,), op.x.dtype), r"expected sizes from 0 on, or None.* got \(-2,\)"),
-        (lambda op: flow.TensorDesc((2,), "f32"), r"expected sizes from 0 on, or None, and an element type"),
+        (lambda op: flow.TensorDesc((2,), "f32"), r"expected sizes from 0 on, or None, and an element type"),  # type: ignore[arg-type]
     ],
 )
 def test_type_slots(rule, message):
@@ -127,7 +128,7 @@ def test_decompose_slots(rule, message):
         (lambda op: [op.x, op.x], "expected something for each of the results y, got"),
         (lambda op: 1 / 0, "ZeroDivisionError"),
         (lambda op: op.z, "AttributeError: .*no operand, attribute or result named 'z'"),
-        (lambda op: c.element_wise(op.x.shape, lambda i, j: 1 / 0, op.x.dtype), "ZeroDivisionError"),  # type: ignore[return-value]
+        (lambda op: c.element_wise(op.x.shape, lambda i, j: 1 / 0, op.x.dtype), "ZeroDivisionError"),  # type: ignore[arg-type, return-value]
         (lambda op: c.element_wise(op.x.shape, lambda i: op.x[i, i], op.x.dtype), "TypeError: .* takes 1 positional"),
     ],
 )
@@ -290,7 +291,8 @@ def test_an_operator_that_decomposes_into_itself_is_refused(run, size):
     with refused("decompose", f"decomposes into itself: {cycle}; decompose one of these into other operators"):
         run(in_a_cycle(*names))
     with refused("decompose", f"decomposes into itself: {cycle}; "):
-        REGISTRY[names[0]].reference(X)
+        reference: Any = REGISTRY[names[0]].reference
+        reference(X)
 
 
 @pytest.mark.parametrize("times", [0, 3, 20])

@@ -3,6 +3,7 @@
 # ruff: noqa: E731  slots are short functions
 
 import contextlib
+from typing import Any
 
 import numpy as np
 import pytest
@@ -137,7 +138,7 @@ FOURFOLD = """def f(x, y, x_size, BLOCK: tl.constexpr = 64):
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     tl.store(y + at, 4 * tl.load(x + at, at < x_size), at < x_size)"""
 #: Faulty slots of an operator that computes 3 * x, and the message of the check that finds the fault.
-MISTAKES = {
+MISTAKES: dict[str, Any] = {
     "nothing": ({}, None),
     "reference": ({"reference": lambda x: 2 * x}, "Not equal to tolerance(?s:.*)result 0"),
     "gradient": ({"grad": lambda ops, op, dy: {"x": dy * 2.0}}, r"Not equal to tolerance(?s:.*)\]-: 0"),
@@ -151,7 +152,8 @@ MISTAKES = {
 @pytest.mark.parametrize("what", MISTAKES)
 def test_the_checks_find_mistakes(what):
     slots, message = MISTAKES[what]
-    name, right = f"tp_mistaken_{what}", {"types": "x", "kernel": TRIPLE, "reference": lambda x: 3 * x}
+    name = f"tp_mistaken_{what}"
+    right: dict[str, Any] = {"types": "x", "kernel": TRIPLE, "reference": lambda x: 3 * x}
     right |= {"sbp": "a b -> a b", "grad": lambda ops, op, dy: {"x": dy * 3.0}}
     given = {slot: value for slot, value in (right | slots).items() if value is not None}
     flow.operator(f"{name}(x) -> y")(type("Mistaken", (), given))

@@ -111,9 +111,11 @@ def test_live_buffers_do_not_overlap(seed):
     spans = [sorted(source.sample(range(600), 2)) for _ in range(300)]
     buffers = [Buffer(n, "temporary", source.randrange(1, 900), a, b) for n, (a, b) in enumerate(spans)]
     size = assign_offsets(buffers)
+    ranges = {b.number: (b.offset, b.offset + (b.bytes or 0)) for b in buffers if b.offset is not None}
     for one, other in itertools.combinations(buffers, 2):
         if one.first <= other.last and other.first <= one.last:
-            low, high = sorted((one, other), key=lambda b: b.offset)
-            assert low.offset + low.bytes <= high.offset
-    assert all(b.offset % ALIGNMENT == 0 and b.offset + b.bytes <= size for b in buffers)
-    assert size < sum(b.bytes for b in buffers)
+            low, high = sorted((ranges[one.number], ranges[other.number]))
+            assert low[1] <= high[0]
+    assert len(ranges) == len(buffers)
+    assert all(begin % ALIGNMENT == 0 and end <= size for begin, end in ranges.values())
+    assert size < sum(b.bytes or 0 for b in buffers)

@@ -4,7 +4,7 @@ import sys
 from typing import Any
 
 import pytest
-from call_counts import calls_of, counting
+from call_counts import calls_of, counting, recorded
 
 import oneflow as flow
 from oneflow.dialect import ops  # noqa: F401
@@ -52,8 +52,8 @@ def test_passes_do_not_walk_bodies(work):
 
 
 def test_equal_operations_are_read_once(monkeypatch):
-    size, asked = nodes._size, []
-    monkeypatch.setattr(nodes, "_size", lambda kind, axis: asked.append(axis) or size(kind, axis))
+    size, asked = nodes._size, list[Any]()
+    monkeypatch.setattr(nodes, "_size", recorded(size, asked, lambda kind, axis: axis))
     module = program(generic("%y", "%x"), generic("%z", "%y"), last="%z")
     found = [o.operation for o in module.body.operations[0].regions[0].blocks[0].operations]
     one, other = (read_node(op) for op in found if op.name == "linalg.generic")

@@ -23,10 +23,11 @@ def random_arguments(function: ir.Operation, rng: np.random.Generator) -> list[n
     for argument in function.regions[0].blocks[0].arguments:
         desc = from_mlir(argument.type)
         assert desc is not None and desc.is_static, argument.type
-        values: Any = rng.integers(-5, 6, desc.shape) if not desc.dtype.is_float else rng.normal(0, 3, desc.shape)
+        shape = desc.static_shape
+        values: Any = rng.normal(0, 3, shape) if desc.dtype.is_float else rng.integers(-5, 6, shape)
         if desc.dtype.is_float:
-            special = rng.choice([0.0, -0.0, np.inf, -np.inf, np.nan, 0.5, -2.5], desc.shape)
-            values = np.where(rng.random(desc.shape) < 0.5, special, values)
+            special = rng.choice([0.0, -0.0, np.inf, -np.inf, np.nan, 0.5, -2.5], shape)
+            values = np.where(rng.random(shape) < 0.5, special, values)
         arrays.append(values.astype(desc.dtype.numpy))
     return arrays
 

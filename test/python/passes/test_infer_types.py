@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 import oneflow.dialect.ops  # noqa: F401  registers the operators
 from oneflow.dialect._mlir import ir
+from oneflow.dialect.dtypes import DType
 from oneflow.dialect.oneflow import create_context, verify
 from oneflow.dialect.reader import read_module
 from oneflow.dialect.record import REGISTRY
@@ -33,7 +34,7 @@ def program(shape: list[int | None], operators: list[str], loosen: list[bool]) -
     return "\n".join(lines)
 
 
-def from_mlir_f32() -> object:
+def from_mlir_f32() -> DType:
     """The description of f32."""
     with CONTEXT:
         desc = from_mlir(ir.Type.parse("tensor<f32>"))

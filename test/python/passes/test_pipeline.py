@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+from call_counts import recorded
 
 import oneflow.dialect.ops
 import oneflow.passes.all  # noqa: F401  registers the passes
@@ -218,7 +219,7 @@ def test_garbage_is_not_collected_meanwhile(enabled: bool, context: ir.Context, 
     """The collector would visit all objects repeatedly. The setting is restored, also after a failing pass."""
     seen: list[bool] = []
     module = module_of(context)
-    monkeypatch.setattr(Spoil, "run", lambda *_: seen.append(gc.isenabled()) or 1 / 0)
+    monkeypatch.setattr(Spoil, "run", recorded(lambda *_: 1 / 0, seen, lambda *_: gc.isenabled()))
     before = gc.isenabled()
     try:
         gc.enable() if enabled else gc.disable()

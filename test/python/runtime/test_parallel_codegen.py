@@ -8,6 +8,7 @@ import pytest
 import oneflow as flow
 from oneflow.dialect import oneflow as dialect
 from oneflow.dialect._mlir import ir
+from oneflow.dialect.record import REGISTRY
 from oneflow.runtime import cache, native
 from oneflow.runtime.engine import Engine
 from oneflow.runtime.module_partition import split
@@ -37,7 +38,7 @@ def expected(x):
 def lowered():
     """The program at its last stage."""
     module = flow.trace(lambda x: layers(x, WEIGHTS)[0], flow.TensorSpec((5, 3), flow.float32), name="f")
-    return ProgramSource.of(module, "f", dialect.REGISTRY).lower("llvm")
+    return ProgramSource.of(module, "f", REGISTRY).lower("llvm")
 
 
 @pytest.fixture(params=[1, 2, 5])
@@ -87,7 +88,7 @@ def test_one_part_is_the_whole_module(lowered, count):
 
 def test_few_launches_are_one_part():
     module = flow.trace(lambda x: x + 1.0, flow.TensorSpec((5, 3), flow.float32), name="f")
-    assert len(split(ProgramSource.of(module, "f", dialect.REGISTRY).lower("llvm"), "f", 8)) == 1
+    assert len(split(ProgramSource.of(module, "f", REGISTRY).lower("llvm"), "f", 8)) == 1
 
 
 def test_a_module_that_does_not_translate_is_an_error():

@@ -3,6 +3,7 @@
 import re
 import subprocess
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -98,7 +99,7 @@ def test_every_f16_as_f32(level):
 @pytest.mark.parametrize("source", ["f32", "f64"])
 def test_values_between_f16(source, level):
     """Every f16, the midpoint of each two, and the neighbours of the midpoint, of both signs."""
-    kind = {"f32": np.float32, "f64": np.float64}[source]
+    kind: Any = {"f32": np.float32, "f64": np.float64}[source]
     values = np.arange(0x7C01, dtype=np.uint16).view(np.float16).astype(kind)
     values[-1] = 65536
     middle = (values[1:] + values[:-1]) / 2

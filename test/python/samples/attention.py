@@ -44,7 +44,8 @@ WHOLE: dict[str, Any] = {"gradient": False, "why": "only for devices that have k
 WEIGHED = Wide((1, 4, 70), 7.0, 8.0)
 
 #: Large products with small differences, which f16 and bf16 would round to other weights.
-ABOUT_3, ABOUT_4 = {"low": 2.0, "high": 4.0}, {"low": 3.0, "high": 4.0}
+ABOUT_3: dict[str, Any] = {"low": 2.0, "high": 4.0}
+ABOUT_4: dict[str, Any] = {"low": 3.0, "high": 4.0}
 STEEP = [t(1, 2, 8, 4, **ABOUT_3), t(1, 2, 16, 4, **ABOUT_4), t(1, 2, 16, 4, **ABOUT_4)]
 STEEP_ROWS = [Wide((1, 2, 8), 24.0, 26.0), Wide((1, 2, 8), 40.0, 44.0)]
 ROUNDED: dict[str, Any] = {"dtypes": (bfloat16, float16), "gradient": False, "why": "only for scores of 16 bits"}

@@ -1,5 +1,7 @@
 """Samples of the integer types that other samples leave out, at the limits: 16 bits, and unsigned 32 and 64 bits."""
 
+from typing import Any
+
 import numpy as np
 
 from oneflow.dialect.dtypes import float32, float64, int16, int64, uint16, uint32, uint64
@@ -48,4 +50,4 @@ SAMPLES = [
     Sample("matmul", [t(2, 3, dtype=uint32), t(3, 2, dtype=uint32)], dtypes=(uint32,)),
     Sample("constant", [], {"dtype": uint64, "shape": [2], "is_floating_value": False, "integer_value": 9}),
 ]
-BAD: list = []
+BAD: list[Any] = []

@@ -1,10 +1,12 @@
 """Samples of reductions and of broadcasting."""
 
+from typing import Any
+
 from oneflow.dialect.dtypes import FLOATS, bfloat16, bool_, float16, float32, int32, uint8
 from oneflow.testing.sample import ALL, NUMERIC, Bad, Sample, t, v
 
 NAN, INF = float("nan"), float("inf")
-SHAPED = [
+SHAPED: list[Any] = [
     ((2, 3, 2), {"axis": [1]}),
     ((2, 3, 2), {"axis": [0, -1], "keepdims": True}),
     ((2, 3), {"axis": []}),

@@ -1,6 +1,7 @@
 """Samples of special functions and of tests of nearness."""
 
 from math import inf, nan
+from typing import Any
 
 from oneflow.dialect.dtypes import float16, float32, float64, int64
 from oneflow.testing.sample import Sample, t, v
@@ -35,4 +36,4 @@ SAMPLES = [
     ],
     Sample("broadcast_isclose_eq_nan", [v([[10], [11]], int64), v([10, 12], int64)], {"atol": 1.0}, dtypes=(int64,)),
 ]
-BAD: list = []
+BAD: list[Any] = []

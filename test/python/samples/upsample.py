@@ -1,5 +1,7 @@
 """Samples of images in another size."""
 
+from typing import Any
+
 from oneflow.dialect.dtypes import FLOATS, bool_, int32
 from oneflow.testing.sample import NUMERIC, Bad, Sample, t
 
@@ -10,13 +12,13 @@ CORNERS = {"align_corners": True}
 #: A dimension: larger and smaller sizes, one element, fractional factors, the unchanged size.
 SIZES = [{"output_size": [out]} for out in (1, 2, 3, 5, 7)]
 FACTORS = [{"scale_factor": scale} for scale in (1.0, 2.0, 3.0, 0.5, 1.5, 1.3, 1.1, 0.7)]
-LINES = [(3, attrs) for attrs in (*SIZES, *FACTORS)] + [
+LINES: list[Any] = [(3, attrs) for attrs in (*SIZES, *FACTORS)] + [
     (1, SIZES[3]),
     (5, SIZES[2]),
     (5, FACTORS[5]),
     (7, FACTORS[7]),
 ]
-PLANES = [{"output_size": [3, 7]}, {"output_size": [5, 2]}, {"height_scale": 2.0, "width_scale": 1.5},
+PLANES: list[Any] = [{"output_size": [3, 7]}, {"output_size": [5, 2]}, {"height_scale": 2.0, "width_scale": 1.5},
           {"height_scale": 1.1, "width_scale": 1.1}, {"height_scale": 1.4, "width_scale": 2.0}]  # fmt: skip
 SPACE = {"depth_scale": 2.0, "height_scale": 1.5, "width_scale": 1.0}
 

@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +11,8 @@ import pytest
 import oneflow as flow
 import oneflow.typing as tp
 from oneflow.dialect import dtypes as dt
-from oneflow.dialect.record import REGISTRY, Call, OperatorError, SignatureError
+from oneflow.dialect.record import REGISTRY, Call, OperatorError
+from oneflow.dialect.signature import SignatureError
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend import cuda
 from oneflow.runtime.executable import KernelError
@@ -45,7 +47,7 @@ def scale(tmp_path_factory):
 
 def test_the_host_has_its_own_kernel(scale):
     np.testing.assert_array_equal(scale(X).numpy(), X * 2)
-    record = REGISTRY["t_device"]
+    record: Any = REGISTRY["t_device"]
     desc = TensorDesc((2, 3), dt.float32)
     assert record.device_kernel(Call(record, {"x": desc}, {"factor": 1.0}, {"out": desc})).on_device
     other = TensorDesc((2, 3), dt.bfloat16)
@@ -54,7 +56,8 @@ def test_the_host_has_its_own_kernel(scale):
 
 def test_a_kernel_for_gpus_is_not_called_on_the_cpu(scale):
     with pytest.raises(OperatorError, match=r"no kernel matches on cpu for (?s:.*)device == cuda \(it is cpu\)"):
-        REGISTRY["t_device"].reference(X.astype(np.float64), factor=2.0)
+        record: Any = REGISTRY["t_device"]
+        record.reference(X.astype(np.float64), factor=2.0)
 
 
 @on_device
@@ -64,6 +67,7 @@ def test_kernels_for_gpus_run_in_programs(scale):
         np.testing.assert_allclose(program(x), np.maximum((x + 1) * 3, 0), rtol=1e-6)
     double = flow.compile(lambda x: scale(x, 0.5) * 2.0, device="cuda")
     np.testing.assert_allclose(double(X.astype(np.float64)), X, rtol=1e-12)
+    dtype: Any
     for dtype in (np.float32, np.float16):
         x = flow.tensor(X.astype(dtype)).to("cuda")
         np.testing.assert_array_equal(scale(x).to("cpu").numpy(), X.astype(dtype) * dtype(2))

@@ -1,5 +1,7 @@
 """Operators declared in ODS: C++ classes and registrations, built into a library, and refused text."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -121,7 +123,8 @@ def test_a_declared_operator_becomes_a_library(build, tmp_path):
         "ods_leaky", [Sample("ods_leaky", [t(6, 4)], {"alpha": 0.25}, dtypes=[dt.float32, dt.float64])], registry
     )
     x = np.array([-2.0, 3.0])
-    np.testing.assert_array_equal(registry["ods_leaky"].reference(x, alpha=0.25)[0], [-0.5, 3.0])
+    leaky: Any = registry["ods_leaky"]
+    np.testing.assert_array_equal(leaky.reference(x, alpha=0.25)[0], [-0.5, 3.0])
 
 
 ONE = """def OneFlow_OneOp : OneFlow_BaseOp<"ods_one", [NoSideEffect]> {

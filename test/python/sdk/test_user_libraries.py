@@ -10,7 +10,8 @@ import pytest
 import oneflow as flow
 from oneflow.dialect.numpy_builder import NumpyBuilder
 from oneflow.dialect.oneflow import create_context
-from oneflow.dialect.record import REGISTRY, OperatorError, Registry, SignatureError
+from oneflow.dialect.record import REGISTRY, OperatorError, Registry
+from oneflow.dialect.signature import SignatureError
 from oneflow.frontend import sysconfig
 from oneflow.runtime.user_ops import framework
 from oneflow.runtime.user_ops.library import LibraryError, load_library

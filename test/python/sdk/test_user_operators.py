@@ -6,6 +6,7 @@ import pytest
 
 from oneflow.dialect import dtypes as dt
 from oneflow.dialect.external import launch
+from oneflow.dialect.numpy_builder import NumpyBuilder
 from oneflow.dialect.oneflow import create_context
 from oneflow.dialect.record import Call, OperatorError, attribute_values, infer
 from oneflow.dialect.tensor_desc import TensorDesc
@@ -142,7 +143,7 @@ def test_gradient_is_built_as_needed(sampler):
     sample = Sample("t_sum", [[t(2), t(2), t(2)]], dtypes=[dt.float64])
     built = []
 
-    class Watching(checks.NumpyBuilder):
+    class Watching(NumpyBuilder):
         def emit(self, op, results):
             built.append(op.record.name)
             return super().emit(op, results)
@@ -159,7 +160,7 @@ def test_gradient_is_built_as_needed(sampler):
 
 
 def test_operands_without_gradient(sampler):
-    ops = checks.NumpyBuilder(sampler)
+    ops = NumpyBuilder(sampler)
     x = ops.wrap(np.zeros(2, np.int64))
     call = Call(sampler["t_count"], {"x": x}, {}, {"out": ops.t_count(x)})
     assert sampler["t_count"].grad(ops, call, None) == {}

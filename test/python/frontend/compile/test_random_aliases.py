@@ -26,7 +26,7 @@ def part(draw, tensor, inside=False):
         first = draw.randrange(tensor.shape[axis])
         last, step = draw.randint(first + 1, tensor.shape[axis]), draw.choice([1, 1, 2])
         key, row = (slice(None),) * axis + (slice(first, last, step),), draw.randrange(tensor.shape[0])
-        bounds = [
+        bounds: list[Any] = [
             lambda t, key=key: t[key], lambda t, row=row: t[row], lambda t: t.T,
             lambda t: t[:] if inside else t[::-1],
             lambda t: t.reshape(-1), lambda t: t.unsqueeze(0), lambda t: t.detach(),

@@ -3,6 +3,7 @@
 import random
 import subprocess
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
@@ -107,7 +108,7 @@ def test_samplers():
 def test_data_sets():
     joined = pairs() + data.Subset(pairs(), [6, 0])
     assert (len(joined), joined[7][1].item(), joined[-1][1].item()) == (9, 6, 0)
-    parts = data.random_split(range(10), [0.25, 0.75], generator=flow.Generator())
+    parts: list[Any] = data.random_split(range(10), [0.25, 0.75], generator=flow.Generator())
     assert [len(p) for p in parts] == [3, 7] and sorted([*parts[0], *parts[1]]) == list(range(10))
     assert list(data.ChainDataset([Numbers(), Numbers()])) == [*range(7)] * 2
     assert data.StackDataset(a=range(3), b="xyz")[1] == {"a": 1, "b": "y"}

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import oneflow as flow
+from oneflow.frontend.core.compilation import compile_for
 from oneflow.frontend.eager import kernels
 from oneflow.testing.host_cuda import host_cuda
 
@@ -13,7 +14,7 @@ def compiled(tmp_path, monkeypatch):
     """The calls that are compiled on a device: the operator, and whether its sizes are dynamic."""
     monkeypatch.setenv("ONEFLOW_CACHE_DIR", str(tmp_path))
     made = []
-    real = kernels.compile_for
+    real = compile_for
 
     def noted(place, module, entry):
         if place.type != "cpu":

@@ -5,6 +5,8 @@ shows in the operand. Sharing holds in eager mode and in compiled functions, for
 tensors.
 """
 
+from typing import Any
+
 import numpy as np
 import pytest
 from reference_interpreter import interpret
@@ -59,7 +61,7 @@ def flat(array):
 
 #: Functions of a tensor, and the memory of the result: the operand's memory (`VIEW`), separate memory (`COPY`), or
 #: a function of the NumPy operand that decides.
-FUNCTIONS = {
+FUNCTIONS: dict[str, Any] = {
     # Memory of the operand: https://docs.pytorch.org/docs/stable/tensor_view.html
     "detach": (lambda lib, x: x.detach(), VIEW),
     "x[...]": (lambda lib, x: x[...], VIEW),

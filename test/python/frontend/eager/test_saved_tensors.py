@@ -61,9 +61,15 @@ def test_gradients_read_what_hooks_return():
 def test_the_inner_context_applies():
     names = []
     x = flow.ones(2, requires_grad=True)
-    outer, inner = (
-        saved_tensors_hooks(lambda t, n=n: (names.append(n), t)[1], lambda t: t) for n in ("outer", "inner")
-    )
+
+    def named(name):
+        def pack(tensor):
+            names.append(name)
+            return tensor
+
+        return saved_tensors_hooks(pack, lambda tensor: tensor)
+
+    outer, inner = named("outer"), named("inner")
     with outer:
         x.exp()
         with inner:
@@ -90,7 +96,7 @@ def test_elements_that_hooks_do_not_keep_are_freed():
 def test_misuse():
     x = flow.ones(2, requires_grad=True)
     with pytest.raises(TypeError, match="expected two functions for saved_tensors_hooks, got 1"):
-        saved_tensors_hooks(1, lambda t: t)
+        saved_tensors_hooks(1, lambda t: t)  # type: ignore[arg-type]
     with saved_tensors_hooks(lambda t: t, lambda t: t.double()):
         y = x.exp()
     with pytest.raises(RuntimeError, match=r"expected unpack_hook to return .*tensor<2xf32>, got tensor<2xf64>"):

@@ -4,6 +4,7 @@ collector, which counts objects and ignores the sizes of objects.
 
 import gc
 import weakref
+from typing import Any
 
 import pytest
 
@@ -39,7 +40,7 @@ def walked_back():
     return y
 
 
-MADE = {
+MADE: dict[str, Any] = {
     "an operator's": lambda: flow.softmax(X @ W, -1),
     "a module's": lambda: NET(X),
     "a view": lambda: (W * 2)[1:].transpose(0, 1),

@@ -283,7 +283,7 @@ SOURCES = [
     (lambda: flow.full((2,), True), np.full(2, True)),
     (lambda: flow.arange(5), np.arange(5)),
     (lambda: flow.arange(1, 10, 3), np.arange(1, 10, 3)),
-    (lambda: flow.arange(0, 1, 0.25), np.arange(0, 1, 0.25, np.float32)),
+    (lambda: flow.arange(0, 1, 0.25), np.arange(0, 1, 0.25, dtype=np.float32)),
     (lambda: flow.arange(3, dtype=flow.float64), np.arange(3.0)),
     (lambda: flow.eye(3, 2), np.eye(3, 2, dtype=np.float32)),
     (lambda: flow.tensor([[1.0, 2.0]]), np.array([[1, 2]], np.float32)),

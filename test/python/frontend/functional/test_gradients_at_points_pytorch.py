@@ -5,6 +5,7 @@ The tensors have one element, since PyTorch's vectorized kernels differ at NaN f
 
 import itertools
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ NAMES = """abs acos acosh asin asinh atan atanh cos cosh sin sinh tan tanh erf e
     log2 rsqrt sqrt reciprocal neg sign ceil floor round trunc square relu sigmoid""".split()
 ACTIVATIONS = """elu celu selu silu mish gelu softplus softsign logsigmoid hardsigmoid hardswish hardtanh relu6
     hardshrink softshrink leaky_relu""".split()
-UNARY = {
+UNARY: dict[str, Any] = {
     **{name: (lambda f, x, name=name: getattr(f, name)(x)) for name in NAMES},
     **{name: (lambda f, x, name=name: getattr(f.nn.functional, name)(x)) for name in ACTIVATIONS},
     "elu, alpha": lambda f, x: f.nn.functional.elu(x, 2.0),

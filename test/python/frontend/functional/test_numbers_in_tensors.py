@@ -1,12 +1,14 @@
 """Numbers and sizes that come as tensors: read in eager mode, refused where a function is traced."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 import oneflow as flow
 from oneflow.nn import functional as F  # noqa: N812
 
-CALLS = {
+CALLS: dict[str, Any] = {
     "full": (lambda x: flow.full((2,), x), [2.5, 2.5]),
     "full_like": (lambda x: flow.full_like(flow.ones(1), x), [2.5]),
     "arange": (lambda x: flow.arange(0, x), [0, 1, 2]),

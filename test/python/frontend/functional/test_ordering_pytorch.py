@@ -1,5 +1,7 @@
 """Functions that order elements, against PyTorch: values, positions and gradients, eager and compiled."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -13,7 +15,7 @@ TIES = RNG.integers(0, 4, (4, 25))
 ODD = np.array([[1, np.nan, 3, 2], [np.inf, 0, -np.inf, 2]], np.float32)
 SORTED = np.array([[1, 2, 2, 5], [0, 0, 7, 9]], np.float32)
 #: A function of a framework and tensors, and the values of the tensors.
-CASES = {
+CASES: dict[str, Any] = {
     "sort": (lambda f, x: f.sort(x, dim=1), X),
     "sort, NaN": (lambda f, x: f.sort(x, descending=True), ODD),
     "sort of a scalar": (lambda f, x: f.sort(x), np.float32(3)),

@@ -22,6 +22,7 @@ OPERATORS = (
 @pytest.fixture(scope="module")
 def script():
     spec = importlib.util.spec_from_file_location("torch_operators", SCRIPT)
+    assert spec and spec.loader
     module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

@@ -1,6 +1,7 @@
 """Sizes that PyTorch computes from dynamic sizes, with integers and with rounded fractions."""
 
 import math
+from typing import Any
 
 import pytest
 
@@ -61,7 +62,12 @@ def test_sizes_of_every_form():
 
 
 def test_fractions_are_rounded_as_numbers_are():
-    rounding = {"FloorToInt": math.floor, "CeilToInt": math.ceil, "TruncToInt": math.trunc, "RoundToInt": round}
+    rounding: dict[str, Any] = {
+        "FloorToInt": math.floor,
+        "CeilToInt": math.ceil,
+        "TruncToInt": math.trunc,
+        "RoundToInt": round,
+    }
     for name, function in rounding.items():
         for above in range(-9, 10):
             for below in (1, 2, 3, 4):

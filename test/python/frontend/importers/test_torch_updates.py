@@ -1,8 +1,10 @@
 """Updates in place in imported PyTorch models: values where nothing else shares the memory, else PyTorch's work."""
 
 import copy
+from typing import Any
 
 import pytest
+from call_counts import recorded
 
 import oneflow as flow
 
@@ -73,8 +75,8 @@ def test_updates_are_values(name, monkeypatch):
     function, parts, is_traced = CASES[name]
     torch.manual_seed(0)
     model, x = Function(function, **parts).eval(), torch.randn(2, 3, 4, 4)
-    traced, decompose = [], ExportedProgram.run_decompositions
-    monkeypatch.setattr(ExportedProgram, "run_decompositions", lambda *a: traced.append(a) or decompose(*a))
+    traced, decompose = list[Any](), ExportedProgram.run_decompositions
+    monkeypatch.setattr(ExportedProgram, "run_decompositions", recorded(decompose, traced))
     found, wanted = flow.from_torch(model, (x,))(x), model(x.clone())
     for one, other in zip(*(torch.utils._pytree.tree_leaves(v) for v in (found, wanted)), strict=True):
         torch.testing.assert_close(one, other.detach(), rtol=1e-5, atol=1e-6)

@@ -3,6 +3,7 @@
 import copy
 import itertools
 import json
+from typing import Any
 
 import numpy as np
 import pytest
@@ -40,7 +41,7 @@ def test_objects_of_images(tmp_path):
 
 def test_images_that_are_read(tmp_path):
     """Images without objects of more than a pixel, or without keypoints, are left out by default."""
-    content = copy.deepcopy(COCO)
+    content: Any = copy.deepcopy(COCO)
     write_coco(tmp_path, content)
     assert [coco(tmp_path)()[1].tolist() for _ in range(2)] == [[30], [30]]
     content["annotations"][3] |= {"bbox": [0, 0, 2, 2], "keypoints": [0, 0, 1] * 9}
@@ -62,7 +63,7 @@ def test_orders_of_images(tmp_path):
 
     assert numbers(1) == numbers(1) != numbers(2)
     assert all(sorted(batch) == [10, 20, 30] for batch in numbers(1)) and len({*map(tuple, numbers(1))}) > 2
-    images = [Image(n, 1 + n % 3, 1, None) for n in range(9)]
+    images = [Image(n, 1 + n % 3, 1, tmp_path) for n in range(9)]
     batches = [[image.number for image in batch] for batch in itertools.islice(grouped(iter(images * 2), 2), 8)]
     assert batches == [[0, 3], [1, 4], [2, 5], [6, 0], [7, 1], [8, 2], [3, 6], [4, 7]]
 

@@ -1,5 +1,7 @@
 """Distances, losses of distances, lists of parameters and gradient modes: PyTorch's values and gradients."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -68,8 +70,8 @@ LAYERS = [
 
 @pytest.mark.parametrize("name,options,operands", LAYERS)
 def test_distance_layers(name, options, operands):
-    found = [getattr(lib.nn, name)(*options)(*map(lib.tensor, operands)).detach().numpy() for lib in (flow, torch)]
-    np.testing.assert_allclose(*found, 1e-6)
+    ours, theirs = (getattr(lib.nn, name)(*options)(*map(lib.tensor, operands)).detach() for lib in (flow, torch))
+    np.testing.assert_allclose(ours.numpy(), theirs.numpy(), 1e-6)
 
 
 def build(lib):
@@ -105,7 +107,8 @@ def test_modes_of_recording():
     w = flow.ones(2).requires_grad_()
 
     def results():
-        decorated = [
+        enabled: Any = flow.enable_grad
+        decorated: list[Any] = [
             flow.no_grad,
             flow.no_grad(),
             flow.inference_mode,
@@ -114,6 +117,6 @@ def test_modes_of_recording():
         ]
         found = [d(lambda: (w * 2).requires_grad)() for d in decorated]
         with flow.no_grad():
-            return [*found, flow.enable_grad(lambda: (w * 2).requires_grad)(), (w * 2).requires_grad]
+            return [*found, enabled(lambda: (w * 2).requires_grad)(), (w * 2).requires_grad]
 
     assert results() == [False, False, False, False, True, True, False]

@@ -79,7 +79,7 @@ def test_enlarged_images_are_those_of_pillow(size):
     for kind, filter in (("bilinear", Image.Resampling.BILINEAR), ("nn", Image.Resampling.NEAREST)):
         expected = np.asarray(Image.fromarray(image).resize(size[::-1], filter))
         shift = 0 if kind == "bilinear" or size == (3, 5) else None
-        got = resize(image[..., None], *size, kind)[..., 0]
+        got = resize(image[..., None], size[0], size[1], kind)[..., 0]
         if shift is None:  # OpenCV takes the pixel at the begin of a new one, Pillow that at its center
             expected = image[np.arange(size[0])[:, None] * 3 // size[0], np.arange(size[1]) * 5 // size[1]]
         np.testing.assert_allclose(got, expected, rtol=1e-5)

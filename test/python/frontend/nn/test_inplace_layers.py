@@ -1,5 +1,7 @@
 """Modules and functions with `inplace`: the argument becomes the result of the plain form, gradients included."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -61,7 +63,8 @@ def test_activations(module, function, options, part, compiled):
 
 def test_values_and_views():
     x = flow.tensor([-1.0, 2.0, -3.0])
-    y, held = x[1:], x.numpy()
+    y = x[1:]
+    held: Any = x.numpy()
     assert nn.ReLU(True)(x) is x
     assert x.tolist() == [0, 2, 0] and y.tolist() == [2, 0] and held.tolist() == [0, 2, 0]
     assert repr(nn.LeakyReLU(0.1, inplace=True)) == "LeakyReLU(negative_slope=0.1, inplace=True)"

@@ -177,11 +177,11 @@ def test_causal_attention():
     np.testing.assert_allclose(got.detach().numpy(), want.detach().numpy(), 1e-4, 1e-5)
     q, k, v = (drawn(2, 3, n, 4) for n in (5, 7, 7))
     for options in ({"is_causal": True}, {"scale": 0.3}, {}):
-        pair = [
+        ours, theirs = (
             lib.nn.functional.scaled_dot_product_attention(*map(lib.tensor, (q, k, v)), **options).numpy()
             for lib in (flow, torch)
-        ]
-        np.testing.assert_allclose(*pair, 1e-4, 1e-5)
+        )
+        np.testing.assert_allclose(ours, theirs, 1e-4, 1e-5)
 
 
 LOSSES = [
@@ -205,7 +205,8 @@ LOSSES = [
 @pytest.mark.parametrize("name,options,inputs", LOSSES, ids=[row[0] for row in LOSSES])
 def test_losses(name, options, inputs, reduction):
     arrays = [i if isinstance(i, np.ndarray) else drawn(*i) for i in inputs]
-    check(*(getattr(lib.nn, name)(reduction=reduction, **options) for lib in (flow, torch)), arrays)
+    ours, theirs = (getattr(lib.nn, name)(reduction=reduction, **options) for lib in (flow, torch))
+    check(ours, theirs, arrays)
 
 
 def test_sizes_of_transposed_convolutions():

@@ -68,20 +68,21 @@ def test_recurrent_layers(name, options):
 
 @pytest.mark.filterwarnings("ignore:LSTM with projections")
 def test_options_of_a_recurrent_layer():
-    check(*both("RNN", INPUTS, HIDDEN, nonlinearity="relu"), [drawn(LENGTH, BATCH, INPUTS)])
-    layers = both("LSTM", INPUTS, HIDDEN, 2, proj_size=2, bidirectional=True)
+    ours, theirs = both("RNN", INPUTS, HIDDEN, nonlinearity="relu")
+    check(ours, theirs, [drawn(LENGTH, BATCH, INPUTS)])
+    ours, theirs = both("LSTM", INPUTS, HIDDEN, 2, proj_size=2, bidirectional=True)
     states = [drawn(4, BATCH, 2), drawn(4, BATCH, HIDDEN)]
-    check(*layers, [drawn(LENGTH, BATCH, INPUTS), *states])
-    check(*layers, [drawn(LENGTH, BATCH, INPUTS)])
+    check(ours, theirs, [drawn(LENGTH, BATCH, INPUTS), *states])
+    check(ours, theirs, [drawn(LENGTH, BATCH, INPUTS)])
 
 
 @pytest.mark.parametrize("options", [{}, {"bias": False}])
 @pytest.mark.parametrize("name", [f"{kind}Cell" for kind in KINDS])
 def test_recurrent_cells(name, options):
-    layers = both(name, INPUTS, HIDDEN, **options)
+    ours, theirs = both(name, INPUTS, HIDDEN, **options)
     for shape in ((BATCH,), ()):
-        check(*layers, [drawn(*shape, INPUTS), *states_of(name, *shape)])
-        check(*layers, [drawn(*shape, INPUTS)])
+        check(ours, theirs, [drawn(*shape, INPUTS), *states_of(name, *shape)])
+        check(ours, theirs, [drawn(*shape, INPUTS)])
 
 
 @pytest.mark.parametrize("name", KINDS)

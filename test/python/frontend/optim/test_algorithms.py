@@ -234,7 +234,13 @@ def test_a_restored_run_goes_on_bit_for_bit(tmp_path, compiled):
             return loss
 
         run = flow.compile(step) if compiled else step
-        return net, optimizer, schedule, lambda: (float(run(flow.tensor(x))), schedule.step())[0]
+
+        def advance():
+            loss = float(run(flow.tensor(x)))
+            schedule.step()
+            return loss
+
+        return net, optimizer, schedule, advance
 
     x = RNG.uniform(-1, 1, (4, 3)).astype(np.float32)
     net, optimizer, schedule, step = build()

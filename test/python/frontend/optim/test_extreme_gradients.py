@@ -1,5 +1,7 @@
 """Gradients whose squares are beyond the range of the parameter's type: steps are PyTorch's in f64."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,7 @@ from oneflow.frontend.optim.optimizer import CYCLED
 torch = pytest.importorskip("torch")
 
 #: Optimizers, settings, and the factor of the gradients where squares are summed up unscaled.
-OPTIMIZERS = {
+OPTIMIZERS: dict[str, Any] = {
     "SGD": ("SGD", {"momentum": 0.9}, 1e-3),
     "Adam": ("Adam", {}, 1),
     "Adam, amsgrad": ("Adam", {"amsgrad": True, "weight_decay": 0.1}, 1),

@@ -158,4 +158,4 @@ def test_numbers_of_steps_are_checked(name):
     with pytest.raises(ValueError, match=f"expected {name} to be a number of steps of at least 1, got 0"):
         NO_STEPS[name](optimizer)
     with pytest.raises(ValueError, match=r"expected two betas in \[0, 1\), got \(0\.9,\)"):
-        optim.Adam([nn.Parameter(np.zeros(1, np.float32))], betas=(0.9,))
+        optim.Adam([nn.Parameter(np.zeros(1, np.float32))], betas=(0.9,))  # type: ignore[arg-type]

@@ -128,7 +128,7 @@ def test_schedules(name):
             side[1].step()
             schedule.step()
         found.append(rates)
-    np.testing.assert_allclose(*found, 1e-9, 1e-15)
+    np.testing.assert_allclose(found[0], found[1], 1e-9, 1e-15)
 
 
 def test_schedules_side_by_side_multiply():
@@ -142,7 +142,7 @@ def test_schedules_side_by_side_multiply():
             for schedule in both:
                 schedule.step()
         found.append(rates)
-    np.testing.assert_allclose(*found, 1e-9)
+    np.testing.assert_allclose(found[0], found[1], 1e-9)
 
 
 MOMENTA = [
@@ -203,7 +203,7 @@ def test_reduction_on_a_plateau(options):
             schedule.step(value)
             rates.append(side[1].param_groups[0]["lr"])
         found.append(rates)
-    np.testing.assert_allclose(*found, 1e-12)
+    np.testing.assert_allclose(found[0], found[1], 1e-12)
 
 
 @pytest.mark.parametrize("norm_type", [1.0, 2.0, 3.0, float("inf")])
@@ -216,6 +216,6 @@ def test_clipping_by_norm(norm_type, max_norm):
         for p, g in zip(side.params, grads[0], strict=True):
             p.grad = side.lib.tensor(-g)
         totals.append(float(side.lib.nn.utils.clip_grad_norm_(side.params, max_norm, norm_type)))
-    np.testing.assert_allclose(*totals, 1e-6)
+    np.testing.assert_allclose(totals[0], totals[1], 1e-6)
     for a, b in zip(sides[0].params, sides[1].params, strict=True):
         np.testing.assert_allclose(a.grad.numpy(), b.grad.numpy(), 1e-6)

@@ -157,7 +157,8 @@ def losses(build, name):
 @pytest.mark.parametrize("name", OPTIMIZERS)
 @pytest.mark.parametrize("build", MODELS, ids=lambda f: f.__name__)
 def test_losses_are_those_of_pytorch(build, name):
-    np.testing.assert_allclose(*losses(build, name), 1e-4)
+    ours, theirs = losses(build, name)
+    np.testing.assert_allclose(ours, theirs, 1e-4)
 
 
 def test_state_is_loaded_by_pytorch(tmp_path):

@@ -1,5 +1,7 @@
 """grad, value_and_grad, vjp, jvp, stop_gradient and checkpoint on traced functions."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from helpers import assert_close, module_text, run
@@ -186,7 +188,8 @@ def test_checkpoint_computes_again_and_gives_the_same():
 @pytest.mark.parametrize("block", [lambda f: f, flow.checkpoint])
 def test_results_that_are_not_saved_are_computed_again_once_for_all_users(block):
     def f(x):
-        big = unsaved(current_builder(), flow.exp, x)
+        builder: Any = current_builder()
+        big = unsaved(builder, flow.exp, x)
         return (block(lambda x: x * big)(x) * big).sum()
 
     assert_close(run(flow.grad(f), X)[0], np.exp(2 * X) * (1 + 2 * X))

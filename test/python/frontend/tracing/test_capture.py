@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from call_counts import recorded
 
 import oneflow as flow
 from oneflow import nn
@@ -49,12 +50,13 @@ def test_parameters_are_frozen_and_trained_again():
     def history(form):
         flow.manual_seed(3)
         model = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 1))
-        step, seen = FORMS[form](model), []
+        step, seen = FORMS[form](model), list[Any]()
         for frozen in (True, False, True, False):
             model[0].weight.requires_grad_(not frozen)
             model[1].bias.requires_grad_(frozen)
             seen += [step(flow.tensor(X)).item() for _ in range(2)]
-            seen += [v for p in model.parameters() for v in p.detach().numpy().ravel().tolist()]
+            for p in model.parameters():
+                seen += p.detach().numpy().ravel().tolist()
         return seen
 
     expected = history("eager")
@@ -226,8 +228,8 @@ def test_captured_tensors_are_returned_with_their_final_values():
 
 
 def test_tensors_of_another_trace_are_not_returned():
-    kept = []
-    flow.compile(lambda x: kept.append(x) or x + 1)(X)
+    kept: list[Any] = []
+    flow.compile(recorded(lambda x: x + 1, kept, lambda x: x))(X)
     with pytest.raises(flow.TraceError, match="another trace"):
         flow.compile(lambda x: (kept[0], x + 1))(X)
 

@@ -215,7 +215,7 @@ def test_bodies_that_are_refused(name):
     step, text = ERRORS[name]
     with pytest.raises(flow.OneFlowError, match=text) as error:
         flow.compile(lambda h, x: flow.scan(step, h, x)[0])(flow.zeros(2), flow.zeros(3, 2))
-    assert error.value.location.file == __file__
+    assert error.value.location and error.value.location.file == __file__
 
 
 @MODES

@@ -1,9 +1,11 @@
 """Products of short integers with zero points: values and instructions on every level of processors."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
+from call_counts import recorded
 from machine_code import has_disassembler, innermost_loops, is_spill
 
 from oneflow.dialect._mlir import ir
@@ -96,9 +98,8 @@ PRODUCTS = [
 @pytest.mark.parametrize("level", RUNNING)
 @pytest.mark.parametrize("product", PRODUCTS, ids=str)
 def test_products_of_short_integers(product, level, monkeypatch):
-    emitted = []
-    emit = IntegerProducts.emit
-    monkeypatch.setattr(IntegerProducts, "emit", lambda nest: emitted.append(nest) or emit(nest))
+    emitted: list[Any] = []
+    monkeypatch.setattr(IntegerProducts, "emit", recorded(IntegerProducts.emit, emitted))
     factors, zeros = product.arrays()
     x, w = (
         f.astype(np.int64) - (0 if z is None else z.astype(np.int64)) for f, z in zip(factors, zeros, strict=True)

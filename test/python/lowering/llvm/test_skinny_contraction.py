@@ -1,9 +1,11 @@
 """Matrix products of few rows: values on every level of processors, with partial sums that need several blocks."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
+from call_counts import recorded
 
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.oneflow import create_context
@@ -54,9 +56,8 @@ def product(x, w, bias, level):
     ids=str,
 )
 def test_products_of_few_rows(shape, dtype, level, monkeypatch):
-    emitted = []
-    emit = SkinnyContraction.emit
-    monkeypatch.setattr(SkinnyContraction, "emit", lambda nest: emitted.append(nest) or emit(nest))
+    emitted: list[Any] = []
+    monkeypatch.setattr(SkinnyContraction, "emit", recorded(SkinnyContraction.emit, emitted))
     *batch, rows, depth, columns = shape
     rng = np.random.default_rng(0)
     x, w, bias = (

@@ -52,7 +52,7 @@ def signature(module, name):
     """The layouts of the only operator of this name, as text."""
     (op,) = gather(module.operation, lambda o: o.name == name)
     sides = (notes.read_operation(op, side) for side in (notes.IN, notes.OUT))
-    return " -> ".join(", ".join(" ".join(map(str, layout)) for layout in side) for side in sides)
+    return " -> ".join(", ".join(" ".join(map(str, layout)) for layout in side or ()) for side in sides)
 
 
 def casts(module, body):

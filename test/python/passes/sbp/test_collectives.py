@@ -5,6 +5,7 @@ import pytest
 from sbp_programs import distribute, run_passes
 
 from oneflow.dialect._mlir import ir
+from oneflow.dialect.nd_sbp import broadcast
 from oneflow.dialect.record import REGISTRY
 from oneflow.passes.base import PassError
 from oneflow.passes.sbp.collectives import check_same_collectives, collectives_of
@@ -96,7 +97,7 @@ def test_replicas_that_differ(context):
     """Whole results have to be equal on all ranks, to the bit."""
     shards = [np.zeros(2), np.array([0.0, -0.0])]
     with pytest.raises(simulation.SimulationError, match="ranks 0 and 1 have other values of B"):
-        simulation.assemble(shards, simulation.broadcast((2,)), (2,))
+        simulation.assemble(shards, broadcast((2,)), (2,))
 
 
 def test_several_placements(context):

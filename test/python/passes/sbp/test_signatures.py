@@ -3,6 +3,8 @@
 $ONEFLOW_TEST_ALL takes all samples.
 """
 
+from typing import Any
+
 import pytest
 from samples import SPREAD
 
@@ -74,7 +76,7 @@ def test_splits_divide_the_groups(name, mesh, count):
     """Channels, or heads, are split over devices whose number divides the 4 groups."""
     heads = [t(1, 8, 2, 2), t(1, 4, 3, 2), t(1, 4, 3, 2)]
     inputs = {"conv2d": [t(3, 8, 4, 4), t(8, 2, 3, 3)], "group_norm": [t(3, 8, 2)], "attention": heads}[name]
-    attrs = {"conv2d": {**GROUPED, "filters": 8}, "group_norm": {"num_groups": 4, "epsilon": 1e-5}}.get(name, {})
+    attrs: Any = {"conv2d": {**GROUPED, "filters": 8}, "group_norm": {"num_groups": 4, "epsilon": 1e-5}}.get(name, {})
     call = described(sbp_case(Sample(name, inputs, attrs), REGISTRY))
     split = [s for s in nd_signatures(call, mesh) if set(s.inputs[0]) == {S(1)}]
     assert len(split) == count

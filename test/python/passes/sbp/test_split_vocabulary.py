@@ -1,5 +1,7 @@
 """A vocabulary that is split: embeddings, softmax and losses whose classes lie on several devices."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from interpreter import functions, run
@@ -53,7 +55,7 @@ def test_training_with_a_split_vocabulary(loss, mesh, strategy, context):
     """The loss and the gradient of the table, from shards of the table."""
     rng = np.random.default_rng(0)
     words, labels = (rng.integers(0, 9, 7).astype(np.int32) for _ in range(2))
-    arrays = [words, rng.normal(size=(9, 4)), labels]
+    arrays: list[Any] = [words, rng.normal(size=(9, 4)), labels]
     with context:
         whole = read_module(program(loss, mesh), context)
         want = run(functions(whole)["main"], arrays)

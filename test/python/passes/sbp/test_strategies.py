@@ -171,6 +171,7 @@ def test_elimination_is_optimal_on_trees(x, context):
         _, graph = graph_of(text, context, (2,))
         costs = Costs((2,), Machine(1e-3, 0.1, 1e-3), Boxing((2,)))
         found = choose_by_elimination(graph, costs, choose_greedily(graph, (2,)))
+        assert found is not None
         assert costs.total(graph, found) == pytest.approx(exhaustive(graph, costs), rel=1e-9)
 
 
@@ -197,6 +198,7 @@ def test_large_programs_are_not_worse(layers, context):
         greedy = choose_greedily(graph, (2, 2))
         found = choose_cheapest(graph, costs, greedy, 60.0)
         by_elimination = choose_by_elimination(graph, costs, greedy)
+        assert found is not None and by_elimination is not None
         assert costs.total(graph, found) < costs.total(graph, greedy)
         assert costs.total(graph, by_elimination) == pytest.approx(costs.total(graph, found), rel=1e-9)
 
@@ -210,4 +212,5 @@ def test_costs_are_not_found_without_end(context):
     greedy = choose_greedily(graph, (2, 2))
     assert choose_cheapest(graph, costs, greedy, -1.0, min_seconds=-1.0) == greedy
     assert not costs._transfers
-    assert costs.total(graph, choose_cheapest(graph, costs, greedy, 60.0)) <= costs.total(graph, greedy)
+    cheapest = choose_cheapest(graph, costs, greedy, 60.0)
+    assert cheapest is not None and costs.total(graph, cheapest) <= costs.total(graph, greedy)

@@ -72,8 +72,9 @@ def test_auto_counts_what_crosses(machine, want, context):
         every = itertools.product(*(n.candidates.signatures for n in graph.nodes))
         best = min(costs.total(graph, dict(zip(graph.nodes, one, strict=True))) for one in every)
         for found in (choose_cheapest(graph, costs, greedy, 60.0), choose_by_elimination(graph, costs, greedy)):
+            assert found is not None
             assert costs.total(graph, found) == pytest.approx(best)
             assert next(str(s) for n, s in found.items() if n.role == "operator") == want
-        assert costs.bytes_moved(graph, choose_cheapest(graph, costs, greedy, 60.0)) == (
-            96 if want == "B -> B" else 144
-        )
+        cheapest = choose_cheapest(graph, costs, greedy, 60.0)
+        assert cheapest is not None
+        assert costs.bytes_moved(graph, cheapest) == (96 if want == "B -> B" else 144)

@@ -111,7 +111,7 @@ def test_choices_are_cached_on_disk(cuda, clock):
 
 def test_a_candidate_that_does_not_compile_is_skipped(cuda, clock, monkeypatch):
     x, w = floats(70, 40), floats(40, 50)
-    used, compiled = clock(1), kernel_cache.compile_source
+    used, compiled = clock(1), vars(kernel_cache)["compile_source"]
 
     def refuse(source, arch):
         if source.stages != first:

@@ -45,7 +45,8 @@ def test_accesses_of_nothing_wait_for_nothing():
 
 def test_parts_do_not_have_the_sizes_of_earlier_temporaries():
     """A step of a loop writes a part of a tensor at an address where a smaller temporary was before."""
-    run = Recorder(None, {})
+    no_program: Any = None
+    run = Recorder(no_program, {})
     run.at(64, 16)
     run.copy(run.part(run.at(0, 256), 64), run.region_address("argument"), 128)
     run.copy(run.region_address("result"), run.at(128, 64), 64)
@@ -55,7 +56,8 @@ def test_parts_do_not_have_the_sizes_of_earlier_temporaries():
 @pytest.mark.parametrize("commands", [0, 64])
 def test_temporaries_that_no_command_accesses(commands):
     """A kernel without elements is not launched, before the first command and later."""
-    run = Recorder(SimpleNamespace(workspace=0), {})
+    program: Any = SimpleNamespace(workspace=0)
+    run = Recorder(program, {})
     for _ in range(commands):
         run.copy(run.region_address("result"), run.region_address("argument"), 8)
     run.release(run.temporary(256))

@@ -109,10 +109,11 @@ def test_workers_end_with_the_context(set_threads):
     with CompileWorkers("sm_90") as workers:
         workers.start(ENOUGH)
         kernel_cache._compile(SOURCES, "sm_90", workers)
-        assert workers.process.poll() is None
-    assert workers.process.returncode == 0
+        process = workers.process
+        assert process is not None and process.poll() is None
+    assert process.returncode == 0
     with pytest.raises(ProcessLookupError):
-        os.killpg(workers.process.pid, 0)
+        os.killpg(process.pid, 0)
 
 
 def test_workers_are_limited_to_the_processors(monkeypatch, set_threads):

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from call_counts import recorded
 
 import oneflow as flow
 from oneflow.dialect import dtypes
@@ -27,6 +28,7 @@ from oneflow.runtime.cuda import compiler, driver, executable, launches, steps
 from oneflow.runtime.cuda import stream as streams
 from oneflow.runtime.cuda.array import CudaArray, from_other, is_on_device
 from oneflow.runtime.cuda.compiler import CompileError, compile_source, parse_arch
+from oneflow.runtime.cuda.graph import kernel_node_params
 from oneflow.runtime.cuda.launches import LaunchConfig
 from oneflow.runtime.cuda.stream import (
     ResultPool,
@@ -356,9 +358,8 @@ def test_launches_after_a_failed_update_are_resolved_again(cuda, monkeypatch):
 
 
 def test_node_parameters_are_created_once(cuda, monkeypatch):
-    made, w = [], on(floats(9, 9))
-    real = steps.kernel_node_params
-    monkeypatch.setattr(steps, "kernel_node_params", lambda *given: made.append(given) or real(*given))
+    made, w = list[Any](), on(floats(9, 9))
+    monkeypatch.setattr(steps, "kernel_node_params", recorded(kernel_node_params, made))
     function, want = flow.compile(chain, device="cuda"), flow.compile(chain)
     given = [on(floats(6, 9, seed=seed)) for seed in range(5)]
     for x in given * 2:
@@ -370,8 +371,8 @@ def test_node_parameters_are_created_once(cuda, monkeypatch):
 def test_graphs_can_be_switched_off(cuda, monkeypatch):
     monkeypatch.setenv(executable.USE_GRAPHS, "0")
     function, want = flow.compile(chain, device="cuda"), flow.compile(chain)
-    filled, real = [], steps.LaunchStep.set
-    monkeypatch.setattr(steps.LaunchStep, "set", lambda step, bases: filled.append(step) or real(step, bases))
+    filled, real = list[Any](), steps.LaunchStep.set
+    monkeypatch.setattr(steps.LaunchStep, "set", recorded(real, filled, lambda step, bases: step))
     first, second, w = on(floats(6, 9)), on(floats(6, 9, seed=8)), on(floats(9, 9))
     counts = []
     for x in (first, first, second, first):
@@ -424,8 +425,8 @@ def test_an_exception_of_a_host_kernel_passes_the_native_library(cuda, monkeypat
 
 def test_only_steps_with_moved_memory_are_resolved_again(cuda, monkeypatch):
     monkeypatch.setenv(executable.USE_GRAPHS, "0")
-    filled, real = [], steps.LaunchStep.set
-    monkeypatch.setattr(steps.LaunchStep, "set", lambda step, bases: filled.append(step) or real(step, bases))
+    filled, real = list[Any](), steps.LaunchStep.set
+    monkeypatch.setattr(steps.LaunchStep, "set", recorded(real, filled, lambda step, bases: step))
     wanted = flow.compile(chain)
     total, w = (flow.tensor(floats(*sizes)).to("cuda") for sizes in ((6, 9), (9, 9)))
 
@@ -449,8 +450,8 @@ def test_only_steps_with_moved_memory_are_resolved_again(cuda, monkeypatch):
 
 def test_consecutive_launches_are_one_batch(cuda, monkeypatch):
     monkeypatch.setenv(executable.USE_GRAPHS, "0")
-    rows, real = [], launches.LaunchBatch.launch
-    monkeypatch.setattr(launches.LaunchBatch, "launch", lambda row, stream: rows.append(row) or real(row, stream))
+    rows, real = list[Any](), launches.LaunchBatch.launch
+    monkeypatch.setattr(launches.LaunchBatch, "launch", recorded(real, rows))
     function, x, w = flow.compile(chain, device="cuda"), on(floats(6, 9)), on(floats(9, 9))
     function(x, w)
     assert cuda.log.count("launch") > len(rows) > 0

@@ -173,7 +173,7 @@ def test_warp_specialized_products(sizes, config, change_gpu, monkeypatch, tmp_p
     shapes = (rows, depth), (depth, columns), (columns,), (rows, columns)
     a, b, bias, residual = (rng.standard_normal(s).astype(np.float16) for s in shapes)
     product = a.astype(np.float64) @ b.astype(np.float64)
-    want = [np.maximum(product + bias, 0) + residual, product, np.maximum(product, 0)]
+    want: list[Any] = [np.maximum(product + bias, 0) + residual, product, np.maximum(product, 0)]
     for turn in (False, True):
         left, right = (np.ascontiguousarray(x.T) if turn else x for x in (a, b))
 

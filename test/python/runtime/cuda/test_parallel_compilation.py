@@ -2,8 +2,10 @@
 
 import threading
 from dataclasses import replace
+from typing import Any
 
 import pytest
+from call_counts import recorded
 
 import oneflow as flow
 from oneflow.dialect._mlir import ir
@@ -88,10 +90,10 @@ def test_workers_start_with_announced_kernels(program, tmp_path, monkeypatch, se
     """Kernels that are on the disk, or have nothing to do, are left out, and none is compiled twice."""
     set_threads(2)
     monkeypatch.setenv("ONEFLOW_CACHE_DIR", str(tmp_path))
-    sources, begun = list(program.sources.values()), []
+    sources, begun = list(program.sources.values()), list[Any]()
     kernel_cache.compile_all(replace(program, sources={sources[0].name: sources[0]}), "sm_90")
     with CompileWorkers("sm_90") as some, kernel_cache.warming_up(some, MIN_WORKERS * OPERATIONS_PER_WORKER):
-        monkeypatch.setattr(some, "compile", lambda s: begun.append(s) or compile_source(s))
+        monkeypatch.setattr(some, "compile", recorded(compile_source, begun, lambda source: source))
         for source in (*sources, replace(sources[1], name="nothing", grid=TileCount.of(0))):
             announce(source)
         made = kernel_cache.compile_all(program, "sm_90", workers=some)

@@ -57,9 +57,9 @@ def test_maps_follow_the_memory(graphs, tmp_path, change_gpu, monkeypatch):
     monkeypatch.setenv("ONEFLOW_CUDA_GRAPHS", graphs)
     change_gpu(overrides={"tiles": (TMA_CONFIGS[-1],)})
     x, w = (np.random.default_rng(n).standard_normal((128, 128)).astype(ml_dtypes.bfloat16) for n in (1, 2))
-    want = np.float32(x)
+    want = np.asarray(x, np.float32)
     for _ in range(4):
-        want = np.float32((want @ np.float32(w) / 16).astype(ml_dtypes.bfloat16))
+        want = (want @ np.asarray(w, np.float32) / 16).astype(ml_dtypes.bfloat16).astype(np.float32)
     with host_cuda() as cuda:
         function = flow.compile(_four, device="cuda")
         given = [CudaArray.of(a, driver.device(0)) for a in (x, w)]

@@ -1,5 +1,7 @@
 """Single nodes of ONNX: values written down, for operands that other tests leave out."""
 
+from typing import Any
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -34,7 +36,7 @@ def image(*shape):
 
 BIG = 2**62 + 1
 #: By name: the operator, inputs, constants, results, attributes.
-NODES = {
+NODES: dict[str, Any] = {
     "quotient of large integers": ("Div", {}, {"a": np.array([BIG, -7]), "b": np.array([1, 2])}, [BIG, -3], {}),
     "sum over no axes": (
         "ReduceSum", {}, {"a": np.array([1, 2, 3]), "axes": np.zeros(0, I64)}, [6], {"keepdims": 1},

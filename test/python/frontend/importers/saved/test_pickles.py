@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from call_counts import recorded
 
 import oneflow as flow
 from oneflow import nn
@@ -29,7 +30,11 @@ class Named:
         self.name = name
 
 
-class Pickler(pickle._Pickler):
+#: The pickler that is written in Python.
+BASE: Any = pickle._Pickler
+
+
+class Pickler(BASE):
     """Writes the requested names without importing the named objects."""
 
     def save(self, obj, save_persistent_id=True):
@@ -37,15 +42,15 @@ class Pickler(pickle._Pickler):
             module, _, name = obj.name.rpartition(".")
             super().save(module)
             super().save(name)
-            self.write(pickle.STACK_GLOBAL)  # type: ignore[attr-defined]
-        elif isinstance(obj, Stand) and id(obj) not in self.memo:  # type: ignore[attr-defined]
+            self.write(pickle.STACK_GLOBAL)
+        elif isinstance(obj, Stand) and id(obj) not in self.memo:
             self.save(Named(obj.name))
             super().save(obj.arguments)
-            self.write(pickle.NEWOBJ if obj.name.startswith("oneflow.") else pickle.REDUCE)  # type: ignore[attr-defined]
-            self.memoize(obj)  # type: ignore[attr-defined]
+            self.write(pickle.NEWOBJ if obj.name.startswith("oneflow.") else pickle.REDUCE)
+            self.memoize(obj)
             if obj.state is not None:
                 super().save(obj.state)
-                self.write(pickle.BUILD)  # type: ignore[attr-defined]
+                self.write(pickle.BUILD)
         else:
             super().save(obj, save_persistent_id)
 
@@ -105,8 +110,10 @@ def test_headers_whose_length_has_the_bytes_of_another_format(begin, tmp_path):
 
 def test_tensors_are_moved(tmp_path):
     (tmp_path / "state").write_bytes(dumped({"w": tensor(np.ones(2, np.float32), 2), "step": 3}))
-    places = []
-    moved = flow.load(tmp_path / "state", map_location=lambda x, place: places.append(place) or x * 2)
+    places: list[Any] = []
+    moved = flow.load(
+        tmp_path / "state", map_location=recorded(lambda x, place: x * 2, places, lambda x, place: place)
+    )
     assert moved["w"].tolist() == [2, 2] and moved["step"] == 3 and places == ["cpu"]
     assert flow.load(tmp_path / "state", map_location="cpu")["w"].device.type == "cpu"
     (tmp_path / "layer").write_bytes(dumped(conv()))

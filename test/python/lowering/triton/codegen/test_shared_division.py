@@ -2,6 +2,7 @@
 
 import re
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -37,7 +38,7 @@ def bits(number):
 
 def run(text, registers):
     """Interprets PTX instructions on `registers`, with correct rounding; returns whether the branch was taken."""
-    compute = {
+    compute: dict[str, Any] = {
         "mul.rn.f32": lambda a, b: rounded(lambda a, b: a * b, a, b),
         "fma.rn.f32": lambda a, b, c: rounded(lambda a, b, c: a * b + c, a, b, c),
         "neg.f32": lambda a: -a,

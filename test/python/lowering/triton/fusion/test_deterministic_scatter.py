@@ -50,7 +50,7 @@ def updated(x, positions, values):
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_the_last_writer_wins(case, donated):
     arrays = arrays_of(*case)
-    program = program_of(*case, donated)
+    program = program_of(*[*case, donated])
     (got,) = interpret_program(program, *arrays)
     np.testing.assert_array_equal(got, updated(*arrays))
     assert "tl.atomic_max" in program.text and "for at" not in program.text
@@ -85,7 +85,7 @@ ONE = [((40, 5), (), 2, "f32"), ((40, 5), (1,), 2, "i1"), ((4, 3), (), 1, "i64")
 @pytest.mark.parametrize("case", ONE, ids=str)
 def test_a_single_position_is_read_by_the_kernel(case, donated):
     x, at, v = arrays_of(*case)
-    program = program_of(*case, donated)
+    program = program_of(*[*case, donated])
     np.testing.assert_array_equal(interpret_program(program, x, at, v)[0], updated(x, at, v))
     assert not program.hosts and "run.read" not in program.text and "run.launch" in program.text
     kept = x.copy()

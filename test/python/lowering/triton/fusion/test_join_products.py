@@ -1,6 +1,7 @@
 """A sum of products with equal loops becomes one kernel that accumulates the terms."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -86,6 +87,7 @@ ONE_LOOP = {
 @pytest.mark.parametrize("name", ONE_LOOP)
 def test_one_loop_through_all_terms(name, persistent, change_gpu):
     """Where the depth of each term is whole steps read by TMA; only then can the kernel be persistent."""
+    shapes: Any
     shapes, dots = ONE_LOOP[name]
     kinds = (True, False) if persistent else (False,)
     configs = [replace(TMA_CONFIGS[-1], persistent=kind) for kind in kinds]

@@ -2,6 +2,7 @@
 
 import functools
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -89,7 +90,7 @@ def dropped(q, k, v):
     return flow.matmul(F.dropout(weights, RATE), v)
 
 
-CASES = {
+CASES: dict[str, Any] = {
     "plain": (plain, [], None, False),
     "scaled query": (scaled_query, [], None, False),
     "causal": (causal, [], np.where(LATER, -np.inf, 0), True),
@@ -99,7 +100,7 @@ CASES = {
     "-1e4": (functools.partial(finite, -1e4), [], np.where(LATER, -np.inf, 0), True),
     "before scaling": (finite_before_scaling, [], np.where(LATER, -np.inf, 0), True),
     "added": (finite_added, [], np.where(LATER, -np.inf, 0), True),
-    "padded by -1e9": (lambda *x: padded(*x, number=-1e9), [PADDING], np.where(PADDING, -np.inf, 0), False),
+    "padded by -1e9": (functools.partial(padded, number=-1e9), [PADDING], np.where(PADDING, -np.inf, 0), False),
     "padded": (padded, [PADDING], np.where(PADDING, -np.inf, 0), False),
     "biased": (biased, [BIAS], BIAS.astype(np.float64) * SCALE, False),
 }
@@ -220,7 +221,7 @@ def test_other_ranks_have_axes_of_size_1(rank):
     given = [x.reshape(-1, *x.shape[2:])[0 if rank == 2 else slice(None)] for x in operands()]
     program = read_program(lower(gradients, *given))
     assert {"oneflow_attention_0", "oneflow_attention_grad_1", "oneflow_attention_grad_2"} <= set(program.sources)
-    want = expected(*(x.reshape(1, -1, *x.shape[-2:]) for x in given), None)
+    want = expected(*[*(x.reshape(1, -1, *x.shape[-2:]) for x in given), None])
     agree(
         interpret_program(program, *given),
         [x.reshape(g.shape) for x, g in zip(want, (given[0], *given[:3]), strict=True)],

@@ -1,6 +1,7 @@
 """Split reductions, products by TMA descriptors, tiled transposes: values against NumPy, in the interpreter."""
 
 import math
+from dataclasses import replace
 
 import ml_dtypes
 import numpy as np
@@ -316,9 +317,9 @@ FASTEST = [
 
 @pytest.mark.parametrize(("shape", "block"), FASTEST, ids=str)
 def test_the_model_chooses_the_fastest_configuration(shape, block):
-    *sizes, finished = shape
-    aligned = all(n % 8 == 0 for n in sizes)
-    best = ranked_configs(Product(1, *sizes, 2, aligned, epilogue_bytes=finished))[0]
+    rows, columns, depth, finished = shape
+    aligned = all(n % 8 == 0 for n in (rows, columns, depth))
+    best = ranked_configs(Product(1, rows, columns, depth, 2, aligned, epilogue_bytes=finished))[0]
     assert (best.rows, best.columns, best.warps, best.tma, best.persistent) == block
 
 
@@ -338,8 +339,10 @@ FASTEST_IN_A_GRAPH = [
 
 @pytest.mark.parametrize(("shape", "block"), FASTEST_IN_A_GRAPH, ids=str)
 def test_the_model_chooses_the_fastest_configuration_with_an_epilogue(shape, block):
-    *sizes, finished, operations = shape
-    c = ranked_configs(Product(*sizes, 2, True, epilogue_bytes=finished, epilogue_operations=operations))[0]
+    batch, rows, columns, depth, finished, operations = shape
+    c = ranked_configs(
+        Product(batch, rows, columns, depth, 2, True, epilogue_bytes=finished, epilogue_operations=operations)
+    )[0]
     assert (c.rows, c.columns, c.depth, c.warps, c.stages, c.persistent) == block and c.tma
 
 
@@ -367,8 +370,9 @@ def test_epilogue_operations_are_counted():
 
 @pytest.mark.parametrize(("shape", "along"), [((64, 512, 784), True), ((1024, 1024, 1024), True)], ids=str)
 def test_per_lane_accumulators_for_contiguous_depth(shape, along):
-    assert ranked_configs(Product(1, *shape, 4, False, contiguous_depth=along))[0].per_lane_accumulators
-    assert not ranked_configs(Product(1, *shape, 4, False))[0].per_lane_accumulators
+    product = Product(1, shape[0], shape[1], shape[2], 4, False)
+    assert ranked_configs(replace(product, contiguous_depth=along))[0].per_lane_accumulators
+    assert not ranked_configs(product)[0].per_lane_accumulators
 
 
 def test_deep_products_and_reductions_are_split_where_that_fills_the_device():

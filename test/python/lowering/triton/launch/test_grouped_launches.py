@@ -1,13 +1,16 @@
 """Small calls of one kernel that are one launch."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
+from call_counts import recorded
 from lowered import lower
 
 import oneflow as flow
 from oneflow.dialect import ops  # noqa: F401
+from oneflow.lowering.kernels.graph import callee_of
 from oneflow.lowering.targets.hopper import HOPPER_TILES
 from oneflow.lowering.triton.cost.matmul_configurations import Product, configs_of, grouped_launch_sizes
 from oneflow.lowering.triton.launch import grouped_launches
@@ -78,8 +81,8 @@ def test_operations_are_not_looked_through_for_each_kernel(monkeypatch):
         body = "\n".join(lines)
         return f"func.func @main({arguments}) -> ({kinds_text}) {{\n{body}\nreturn {results} : {kinds_text}\n}}"
 
-    asked, callee_of = [], grouped_launches.callee_of
-    monkeypatch.setattr(grouped_launches, "callee_of", lambda op: asked.append(op) or callee_of(op))
+    asked: list[Any] = []
+    monkeypatch.setattr(grouped_launches, "callee_of", recorded(callee_of, asked))
     counts = []
     for sizes in (range(40, 43), range(40, 49)):
         asked.clear()
@@ -208,7 +211,7 @@ def test_each_tile_takes_the_descriptors_and_pointers_of_its_product(stays, chan
 )  # fmt: skip
 def test_number_of_products_in_a_grouped_launch(shape, count, wanted):
     """As many as fill rounds: 18 or 36 tiles of the first, 72 of the second; none where each fills the device."""
-    assert tuple(sorted(grouped_launch_sizes(Product(1, *shape, 2, True), count))) == wanted
+    assert tuple(sorted(grouped_launch_sizes(Product(1, shape[0], shape[1], shape[2], 2, True), count))) == wanted
 
 
 def test_the_host_makes_the_descriptors_of_every_product_of_a_launch():

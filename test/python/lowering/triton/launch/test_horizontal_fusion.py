@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -117,5 +118,5 @@ def test_two_kernels_of_one_launch():
 
 def test_a_reader_and_an_updater_of_an_argument_are_not_fused():
     """Whichever comes first: the updates of 1 wait for 0, and come before 2."""
-    graph = SimpleNamespace(producers=[set(), set(), set()], ordered_after={1: {0, 2}})
+    graph: Any = SimpleNamespace(producers=[set(), set(), set()], ordered_after={1: {0, 2}})
     assert horizontal_fusion.dependences(graph) == [set(), {0}, {1}]

@@ -102,7 +102,7 @@ LATER = np.where(np.tri(LENGTH, SIZE, dtype=np.bool_), 0.0, -np.inf)
 @pytest.mark.parametrize("groups", [HEADS, 1])
 def test_head_widths(width, out, groups):
     given = operands(width, out, groups)
-    check(causal, given, expected(*given, LATER))
+    check(causal, given, expected(*[*given, LATER]))
 
 
 SHAPES = [
@@ -122,14 +122,14 @@ SHAPES = [
 def test_additive_masks(function, dtype, shape):
     given = operands(16, groups=2) if function is operator else operands(16)
     mask = np.random.default_rng(1).standard_normal(shape).astype(dtype)
-    check(function, [*given, mask], expected(*given, mask.astype(np.float64)))
+    check(function, [*given, mask], expected(*[*given, mask.astype(np.float64)]))
 
 
 @pytest.mark.parametrize("dtype", [ml_dtypes.bfloat16, np.float32], ids=["bf16", "f32"])
 def test_masks_of_bfloat16(dtype):
     given = operands(32, dtype=ml_dtypes.bfloat16)
     mask = np.random.default_rng(1).standard_normal((LENGTH, SIZE)).astype(dtype)
-    check(written_out, [*given, mask], expected(*given, mask.astype(np.float64)), 4e-2)
+    check(written_out, [*given, mask], expected(*[*given, mask.astype(np.float64)]), 4e-2)
 
 
 @pytest.mark.parametrize("number", [float("-inf"), -1e9, -1e4])
@@ -138,7 +138,7 @@ def test_numbers_of_masks(number):
     given = operands(32)
     later = np.triu(np.ones((LENGTH, SIZE), np.bool_), 1)
     hidden = lambda q, k, v: masked_fill(number)(q, k, v, flow.from_numpy(later))  # noqa: E731
-    check(hidden, given, expected(*given, LATER))
+    check(hidden, given, expected(*[*given, LATER]))
 
 
 @pytest.mark.parametrize("causal", [False, True])

@@ -162,7 +162,7 @@ def test_transposed_operands_and_results(order, causal):
 
     program = lower(attention, dy, *given)
     assert "transpose" not in program.text
-    want = expected(*logical[1:], logical[0], causal)
+    want = expected(*[*logical[1:], logical[0], causal])
     agree(interpret_program(program, dy, *given), [x.transpose(order) for x in want])
 
 
@@ -186,7 +186,7 @@ def test_projections_of_heads(length, width):
     assert "transpose" not in program.text and "oneflow.narrow " not in program.text
     assert length == 1 or program.plan.count("run.launch") == 5
     assert program.plan.count(", in1, in1, in1, ") == 3
-    out, *gradients = (x.transpose(0, 2, 1, 3).reshape(shape) for x in expected(*logical[1:], logical[0], True))
+    out, *gradients = (x.transpose(0, 2, 1, 3).reshape(shape) for x in expected(*[*logical[1:], logical[0], True]))
     agree(interpret_program(program, dy, whole), [out, np.concatenate(gradients, 2)])
 
 
@@ -235,7 +235,7 @@ def test_gradients_of_biases_come_from_attention(length, width, groups):
     large = [s for s in program.sources.values() if "reduce_sum" in s.text and f"{batch * length}" in s.text]
     assert not large and program.text.count("tl.sum(tl.where((") == 3
     projected = [(x + b).reshape(batch, length, -1, width).swapaxes(1, 2) for x, b in zip(given, biases, strict=True)]
-    want = expected(*projected, dy.reshape(batch, length, heads, width).swapaxes(1, 2), False)
+    want = expected(*[*projected, dy.reshape(batch, length, heads, width).swapaxes(1, 2), False])
     want = [x.swapaxes(1, 2).reshape(batch, length, -1) for x in want]
     got = interpret_program(program, dy, *given, *biases)
     agree(got[:4], want)
@@ -278,7 +278,7 @@ def test_attention_written_out():
     program = lower(attention, dy, whole)
     assert program.plan.count("run.launch") == 5 and program.plan.count("attention") == 3
     logical = [x.reshape(batch, length, heads, width).swapaxes(1, 2) for x in (*np.split(whole, 3, 2), dy)]
-    want = [x.swapaxes(1, 2).reshape(batch, length, size) for x in expected(*logical, True)]
+    want = [x.swapaxes(1, 2).reshape(batch, length, size) for x in expected(*[*logical, True])]
     agree(interpret_program(program, dy, whole), [want[0], np.concatenate(want[1:], 2)])
 
 

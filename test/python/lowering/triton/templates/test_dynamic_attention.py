@@ -83,7 +83,7 @@ def test_the_operator_and_its_gradients(is_causal, keys, groups):
     assert {"oneflow_attention_0", "oneflow_attention_grad_1", "oneflow_attention_grad_2"} <= set(program.sources)
     for sizes in RUNS:
         given = operands(*sizes, groups)
-        agree(interpret_program(program, *given), expected(*given, later(*sizes[1:]) if is_causal else 0.0))
+        agree(interpret_program(program, *given), expected(*[*given, later(*sizes[1:]) if is_causal else 0.0]))
 
 
 @pytest.mark.parametrize("sizes", EMPTY)
@@ -164,7 +164,7 @@ def test_attention_written_out(function):
     assert {"oneflow_attention_0", "oneflow_attention_grad_1", "oneflow_attention_grad_2"} <= set(program.sources)
     for sizes in RUNS:
         given = operands(*sizes)
-        want = expected(*given, later(*sizes[1:]) if function is causal else 0.0)
+        want = expected(*[*given, later(*sizes[1:]) if function is causal else 0.0])
         agree(interpret_program(program, *given), want)
 
 

@@ -73,10 +73,10 @@ def test_products_of_few_rows(name):
     x = rng.standard_normal(x_shape).astype(kind)
     packed = rng.integers(np.iinfo(stored).min, np.iinfo(stored).max + 1, (columns, depth * bits // 8)).astype(stored)
     scale, zero = (rng.uniform(-0.1, 0.1, (columns, depth // group)).astype(kind) for _ in range(2))
-    zero = None if how.get("symmetric", True) else zero
+    zero_point = None if how.get("symmetric", True) else zero
     bias = rng.standard_normal(columns).astype(kind) if how.get("bias") else None
-    (got,) = interpret_program(program, *(a for a in (x, packed, scale, zero, bias) if a is not None))
-    weight = weights_of(packed, bits, group, scale, zero).astype(kind).astype(np.float64)
+    (got,) = interpret_program(program, *(a for a in (x, packed, scale, zero_point, bias) if a is not None))
+    weight = weights_of(packed, bits, group, scale, zero_point).astype(kind).astype(np.float64)
     want = x.astype(np.float64) @ weight.T + (0 if bias is None else bias.astype(np.float64))
     error = np.abs(got.astype(np.float64) - want)
     assert got.shape == want.shape and np.all(error <= np.finfo(np.float16).eps * 8 * np.abs(want) + 2e-2)

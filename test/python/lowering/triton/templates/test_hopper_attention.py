@@ -5,6 +5,7 @@ import json
 import re
 import warnings
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -119,10 +120,11 @@ def expected(dy, q, k, v, is_causal):
 @pytest.mark.parametrize("call", INTERPRETED, ids=str)
 def test_values_of_hopper_attention(call, few_sms):
     given = operands(*call)
-    program = lower(*call, dtype=flow.float16).on("sm_90")
+    options: dict[str, Any] = {"dtype": flow.float16}
+    program = lower(*call, **options).on("sm_90")
     assert "gl.warp_specialize" in program.sources[NAME].text
     (got,) = interpret_program(program, *given[1:])
-    np.testing.assert_allclose(got, expected(*given, call[-1])[0], 1e-2, 1e-3)
+    np.testing.assert_allclose(got, expected(*[*given, call[-1]])[0], 1e-2, 1e-3)
 
 
 @pytest.mark.parametrize("call", CALLS, ids=str)
@@ -254,7 +256,7 @@ def test_resident_programs_of_plain_gradients(width, programs, is_causal):
     sources = lower_gradients(2, 8, 8, 1024, 1024, width, width, is_causal).sources
     for name in GRADIENTS:
         _, report = compile_with_report(sources[name])
-        registers = int(re.search(r"Used (\d+) registers", report)[1])
+        (registers,) = map(int, re.findall(r"Used (\d+) registers", report))
         assert "serialized" not in report and spilled(report) == 0
         assert programs * registers * THREADS * sources[name].warps <= REGISTERS
 
@@ -270,9 +272,10 @@ BOTH = [
 @pytest.mark.parametrize("call", [*INTERPRETED, (1, 1, 1, 384, 384, 128, 128, True)], ids=str)
 def test_values_of_gradients(call, few_sms):
     given = operands(*call)
-    program = lower_gradients(*call, dtype=flow.float16).on("sm_90")
+    options: dict[str, Any] = {"dtype": flow.float16}
+    program = lower_gradients(*call, **options).on("sm_90")
     assert all("gl.warp_specialize" in program.sources[name].text for name in GRADIENTS)
-    for got, want in zip(interpret_program(program, *given), expected(*given, call[-1])[1:], strict=True):
+    for got, want in zip(interpret_program(program, *given), expected(*[*given, call[-1]])[1:], strict=True):
         np.testing.assert_allclose(got, want, 1e-2, 4e-3)
 
 

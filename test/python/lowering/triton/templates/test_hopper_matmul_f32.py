@@ -96,8 +96,10 @@ FASTEST = [
 
 @pytest.mark.parametrize(("sizes", "tile"), FASTEST, ids=str)
 def test_the_model_chooses_the_fastest_configuration(sizes, tile):
-    *sizes, along = sizes
-    product = Product(1, *sizes, 4, False, contiguous_depth=along, epilogue_bytes=4, widest_epilogue_bytes=4)
+    rows, columns, depth, along = sizes
+    product = Product(
+        1, rows, columns, depth, 4, False, contiguous_depth=along, epilogue_bytes=4, widest_epilogue_bytes=4
+    )
     best = f32_config(product)
     assert (best and (best.rows, best.columns)) == tile
 

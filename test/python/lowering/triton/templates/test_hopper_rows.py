@@ -1,5 +1,7 @@
 """Long rows for Hopper: which programs have a Gluon kernel, the values, that kernels compile and fit."""
 
+from typing import Any
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -36,7 +38,7 @@ def sum_and_shares(x):
 
 
 #: Functions of rows of a length, the NumPy references, and the numbers of row operands and vector operands.
-FUNCTIONS = {
+FUNCTIONS: dict[str, Any] = {
     "softmax": (lambda x: flow.softmax(x, -1), softmax, 1, 0),
     "layer_norm": (lambda x, w, b: F.layer_norm(x, w.shape, w, b), normalized, 1, 2),
     "of a sum": (lambda x, y: flow.softmax(x + y, -1), lambda x, y: softmax((x + y).astype(x.dtype)), 2, 0),

@@ -119,22 +119,22 @@ def test_strided_operands_have_no_descriptors():
     np.testing.assert_allclose(interpret_program(program, *arrays)[0], want, 1e-4, 1e-4)
 
 
-def problem(*sizes, along):
-    return Product(1, *sizes, 4, along, contiguous_depth=along, epilogue_bytes=4, widest_epilogue_bytes=4,
-                   precision="tf32")  # fmt: skip
+def problem(rows, columns, depth, along):
+    product = Product(1, rows, columns, depth, 4, along, epilogue_bytes=4, widest_epilogue_bytes=4)
+    return replace(product, contiguous_depth=along, precision="tf32")
 
 
 @pytest.mark.parametrize("sizes", [(4096, 4096, 4096), (8192, 768, 3072), (1024, 1024, 1024)], ids=str)
 def test_the_model_expects_half_the_rate_of_16_bits(sizes):
     """And transposes large operands. The blocks of a stage have as many bytes."""
-    along = problem(*sizes, along=True)
-    half = Product(1, *sizes, 2, True, epilogue_bytes=4, widest_epilogue_bytes=4)
+    along = problem(*[*sizes, True])
+    half = Product(1, sizes[0], sizes[1], sizes[2], 2, True, epilogue_bytes=4, widest_epilogue_bytes=4)
     times = [matmul_configurations._fastest_microseconds(p, True) for p in (along, half)]
     assert 1.2 < times[0] / times[1] < 2.2
     assert {c.stage_bytes(along) for c in ranked_configs(along)} <= {
         c.stage_bytes(half) for c in ranked_configs(half)
     }
-    assert is_transposition_worthwhile(problem(*sizes, along=False), [sizes[1] * sizes[2]])
+    assert is_transposition_worthwhile(problem(*[*sizes, False]), [sizes[1] * sizes[2]])
 
 
 def test_products_without_reuse_are_not_transposed():
