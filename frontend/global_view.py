@@ -14,9 +14,11 @@ __all__ = ["current_global_mode", "global_mode", "to_global", "to_local"]
 
 
 def to_global(input: Any, placement: Placement | None = None, sbp: Any = None, **options: Any) -> Any:
-    """The tensors of a nested structure on a placement; `sbp` is a layout, or a function from a tensor to one."""
-    layout: Callable[[Tensor], Any] = sbp if callable(sbp) else lambda _: sbp
-    return _mapped(lambda x: x.to_global(placement, layout(x), **options), input)
+    """The tensors of a nested structure on a placement; `sbp` is a layout, or a function from the structure and a
+    tensor in it to the layout of the tensor.
+    """
+    layout: Callable[[Any, Tensor], Any] = sbp if callable(sbp) else lambda *_: sbp
+    return _mapped(lambda x: x.to_global(placement, layout(input, x), **options), input)
 
 
 def to_local(input: Any, *, copy: bool = False) -> Any:

@@ -109,7 +109,11 @@ def draw(weight: Any, bias: Any) -> None:
 class Embedding(Module):
     """The rows of `weight` at integers: from `(..)` to `(.., embedding_dim)`. Row `padding_idx` is and stays 0.
 
-    With `max_norm` rows whose `norm_type`-norm is larger are scaled to `max_norm` at their use.
+    With `max_norm` rows whose `norm_type`-norm is larger are scaled to `max_norm` at their use. The rows are
+    `_weight`, or drawn from the normal distribution.
+
+    Raises:
+        ValueError: `_weight` has another shape, or an option has no meaning here.
     """
 
     def __init__(
@@ -121,6 +125,7 @@ class Embedding(Module):
         norm_type: float = 2.0,
         scale_grad_by_freq: bool = False,
         sparse: bool = False,
+        _weight: Any = None,
         *,
         dtype: DType | None = None,
     ) -> None:
@@ -134,8 +139,13 @@ class Embedding(Module):
         self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
         self.padding_idx = padding_idx if padding_idx is None else padding_idx % num_embeddings
         self.max_norm, self.norm_type = max_norm, norm_type
-        self.weight = new_parameter(num_embeddings, embedding_dim, dtype=dtype)
-        self.reset_parameters()
+        if _weight is None:
+            self.weight = new_parameter(num_embeddings, embedding_dim, dtype=dtype)
+            self.reset_parameters()
+        elif tuple(_weight.shape) == (num_embeddings, embedding_dim):
+            self.weight = Parameter(_weight)
+        else:
+            raise ValueError(f"expected _weight of shape {(num_embeddings, embedding_dim)}, got {_weight.desc}")
 
     @classmethod
     def from_pretrained(

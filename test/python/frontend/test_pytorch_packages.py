@@ -168,6 +168,15 @@ def test_the_global_mode():
     assert local["a"].tolist() == [1, 1] and not local["a"].is_global and local["b"] == 3
 
 
+def test_the_layout_of_each_tensor_of_a_structure():
+    whole = {"w": flow.ones(4, 2), "b": flow.ones(3), "n": 1}
+    split, two = flow.sbp.split(0), flow.placement("cpu", [0, 1])
+    placed = flow.utils.global_view.to_global(
+        whole, two, lambda structure, x: split if x is structure["w"] else flow.sbp.broadcast
+    )
+    assert (placed["w"].sbp, placed["b"].sbp, placed["n"]) == ((split,), (flow.sbp.broadcast,), 1)
+
+
 def test_a_downloaded_state_is_moved(tmp_path):
     flow.save({"w": flow.tensor([1.0, 2.0]), "steps": 3}, str(tmp_path / "state.flow"))
     for place in (None, "cpu"):

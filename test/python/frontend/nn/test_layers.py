@@ -74,6 +74,10 @@ def test_embedding():
     assert not value(layer.weight)[5].any()
     layer(flow.tensor(index)).sum().backward()
     assert layer.weight.grad.tolist() == [[1] * 3, [0] * 3, [2] * 3, [0] * 3, [0] * 3, [0] * 3]
+    rows = flow.tensor(drawn(2, 3))
+    assert nn.Embedding(2, 3, _weight=rows).weight.tolist() == rows.tolist()
+    with pytest.raises(ValueError, match=r"expected _weight of shape \(3, 3\), got tensor<2x3xf32>"):
+        nn.Embedding(3, 3, _weight=rows)
 
 
 def normalized(x, axes, eps=1e-5):
