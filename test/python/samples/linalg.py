@@ -25,7 +25,7 @@ SAMPLES = [
     Sample("det", [TURNED], dtypes=(complex64,)),
     Sample("slogdet", [MATRICES], dtypes=WIDE),
     Sample("slogdet", [TURNED], dtypes=(complex64,)),
-    Sample("slogdet_of_pairs", [v([[[2.0, 1.0], [0.5, 0.0]], [[-1.0, 0.25], [3.0, -1.0]]])], dtypes=WIDE),
+    Sample("slogdet_of_pairs", [t(3, 2, 2, 2)], dtypes=WIDE),
     Sample("lu_decomposition", [MATRICES], dtypes=WIDE),
     Sample("linalg_cross", [t(2, 3, 3), t(2, 3, 3)], {"dim": 1}, dtypes=(float32, float16, int64)),
     Sample("ctc_loss", [PROBS, TARGETS, *LENGTHS], CTC, dtypes=WIDE, gradient=False, why=AGAIN),
