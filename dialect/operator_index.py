@@ -178,7 +178,7 @@ OPERATORS = {
         lerp lerp_grad scalar_lerp scalar_lerp_grad
     """,
     "linalg": """
-        det inv linalg_cross lu_decomposition
+        det inv linalg_cross lu_decomposition slogdet slogdet_of_pairs
     """,
     "loss": """
         binary_cross_entropy binary_cross_entropy_with_logits kl_div_loss smooth_l1_loss

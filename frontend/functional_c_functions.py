@@ -14,8 +14,10 @@ from typing import Any
 
 from oneflow.dialect.record import Operator
 from oneflow.frontend import functional
+from oneflow.frontend.core.dispatch import as_tensor, dispatch, dispatch_all
 from oneflow.frontend.core.errors import CallError
 from oneflow.frontend.core.tensor import Tensor
+from oneflow.frontend.functional.random import random_offset
 from oneflow.frontend.operators import OPS
 
 _NORMALIZATION = "x moving_mean moving_variance gamma beta axis epsilon momentum is_training=training"
@@ -51,6 +53,26 @@ def _matmul(
     return product if alpha == 1 else product * alpha
 
 
+def _triangle_softmax(
+    a: Any,
+    *,
+    p: float = 0.5,
+    diagonal: int,
+    tril_scale_value: float,
+    tril_fill_value: float = 0.0,
+    generator: Any = None,
+) -> tuple[Tensor, Tensor]:
+    """The softmax of the scaled lower triangle, with dropout, and without."""
+    x = as_tensor(a)
+    mask = dispatch("random_mask_like", x, random_offset(generator), rate=p)
+    options = {"tril_scale_value": tril_scale_value, "tril_fill_value": tril_fill_value}
+    scale = 1 / (1 - p) if p < 1 else 0.0
+    y, softmax_y = dispatch_all(
+        "fused_tril_scale_softmax_mask_scale", x, mask, diagonal=diagonal, mask_scale_value=scale, **options
+    )
+    return y, softmax_y
+
+
 def by_position(record: Operator) -> Callable[..., Any]:
     """An operator as a function that takes operands, then attributes, by position or by name."""
     operands, attributes = len(record.signature.inputs), [a.name for a in record.signature.attrs]
@@ -73,6 +95,7 @@ OWN: dict[str, Callable[..., Any]] = {
     ),
     "embedding": _with_parameters(functional.embedding, "weight indices=input padding_idx scale_grad_by_freq"),
     "fused_mlp": _with_parameters(_result(0, OPS.cublas_fused_mlp), "x weights biases skip_final_activation"),
+    "fused_scale_tril_softmax_mask_scale": _triangle_softmax,
     "gather": _with_parameters(OPS.gather, "x=in indices axis"),
     "gumbel_softmax": _with_parameters(functional.gumbel_softmax, "x=logits tau dim hard"),
     "isclose": _with_parameters(functional.isclose, "input other atol rtol equal_nan"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from oneflow.dialect.sbp import Sbp
 from oneflow.frontend.core.pytree import flatten
 from oneflow.frontend.core.settings import SCOPE
 from oneflow.frontend.core.tensor import Tensor
@@ -15,10 +16,10 @@ __all__ = ["current_global_mode", "global_mode", "to_global", "to_local"]
 
 def to_global(input: Any, placement: Placement | None = None, sbp: Any = None, **options: Any) -> Any:
     """The tensors of a nested structure on a placement; `sbp` is a layout, or a function from the structure and a
-    tensor in it to the layout of the tensor.
+    tensor to the layout of the tensor.
     """
-    layout: Callable[[Any, Tensor], Any] = sbp if callable(sbp) else lambda *_: sbp
-    return _mapped(lambda x: x.to_global(placement, layout(input, x), **options), input)
+    varies = callable(sbp) and not isinstance(sbp, Sbp)
+    return _mapped(lambda x: x.to_global(placement, sbp(input, x) if varies else sbp, **options), input)
 
 
 def to_local(input: Any, *, copy: bool = False) -> Any:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from oneflow.dialect.dtypes import DType
 from oneflow.frontend import functional as F  # noqa: N812
-from oneflow.frontend.core.dispatch import as_tensor, dispatch
+from oneflow.frontend.core.dispatch import as_tensor, dispatch, dispatch_all
 from oneflow.frontend.core.errors import fail
 from oneflow.frontend.core.tensor import Tensor
 
-__all__ = ["cross", "det", "diagonal", "inv", "matmul", "matrix_norm", "norm", "vector_norm"]
+__all__ = ["cross", "det", "diagonal", "inv", "matmul", "matrix_norm", "norm", "slogdet", "vector_norm"]
 
 
 def vector_norm(
@@ -105,12 +105,28 @@ def inv(A: Any) -> Tensor:  # noqa: N803 (NumPy's name)
 
 
 def det(A: Any) -> Tensor:  # noqa: N803 (NumPy's name)
-    """The determinants of the square matrices in the last two dimensions; floats.
+    """The determinants of the square matrices in the last two dimensions; floats or complex numbers.
 
     Raises:
         OneFlowError: a matrix is not square.
     """
     return dispatch("det", _matrices(A, "det"))
+
+
+class SignAndLogarithm(NamedTuple):
+    """The result of `slogdet`."""
+
+    sign: Tensor
+    logabsdet: Tensor
+
+
+def slogdet(A: Any) -> SignAndLogarithm:  # noqa: N803 (NumPy's name)
+    """The signs of the determinants of square matrices, of complex numbers det / |det|, and log(|det|).
+
+    Raises:
+        OneFlowError: a matrix is not square.
+    """
+    return SignAndLogarithm(*dispatch_all("slogdet", _matrices(A, "slogdet")))
 
 
 def _matrices(operand: Any, name: str) -> Tensor:
@@ -122,3 +138,4 @@ def _matrices(operand: Any, name: str) -> Tensor:
 
 Tensor.inverse = inv  # type: ignore[attr-defined]
 Tensor.det = det  # type: ignore[attr-defined]
+Tensor.slogdet = slogdet  # type: ignore[attr-defined]

@@ -25,6 +25,7 @@ from safetensors.numpy import save as to_bytes
 
 from oneflow.frontend.core.arrays import is_array, is_on_ranks, to_array
 from oneflow.frontend.eager.tensor import EagerTensor, wrapped
+from oneflow.frontend.env import get_rank
 from oneflow.frontend.nn.module import Parameter
 from oneflow.runtime.safetensors_files import read_safetensors
 
@@ -57,8 +58,10 @@ for _kind in (EagerTensor, Parameter):
     copyreg.pickle(_kind, _reduced)
 
 
-def save(value: Any, path: str | os.PathLike[str]) -> None:
+def save(value: Any, path: str | os.PathLike[str], global_dst_rank: int | None = None) -> None:
     """Writes a nested structure of dicts (of strings or integers), lists, tuples, tensors and plain values to a file.
+
+    With `global_dst_rank`, all ranks call the function, which gathers global tensors, and this rank writes the file.
 
     Raises:
         TypeError: the structure has a value of another type.
@@ -67,7 +70,8 @@ def save(value: Any, path: str | os.PathLike[str]) -> None:
     structure = _pack(value, "", tensors)
     flat = isinstance(value, dict) and all(isinstance(v, EagerTensor) or is_array(v) for v in value.values())
     metadata = {} if flat and value else {STRUCTURE: json.dumps(structure)}
-    _replace(Path(path), to_bytes(tensors, metadata={"format": "pt", **metadata}))
+    if global_dst_rank in (None, get_rank()):
+        _replace(Path(path), to_bytes(tensors, metadata={"format": "pt", **metadata}))
 
 
 def load(path: str | os.PathLike[str]) -> Any:

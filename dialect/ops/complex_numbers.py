@@ -46,12 +46,12 @@ def _numpy_imaginary(x: Any) -> Any:
 _operator(
     "real(x) -> out", "The real parts.", dtypes.COMPLEX, "part",
     lambda ops, op: ops.parts(op.x)[0], lambda ops, op, dout: {"x": lambda: ops.real_grad(dout)},
-    lambda x: np.ascontiguousarray(x.real),
+    lambda x: np.array(x.real, order="C"),
 )  # fmt: skip
 _operator(
     "imag(x) -> out", "The imaginary parts.", dtypes.COMPLEX, "part",
     lambda ops, op: ops.parts(op.x)[1], lambda ops, op, dout: {"x": lambda: ops.imag_grad(dout)},
-    lambda x: np.ascontiguousarray(x.imag),
+    lambda x: np.array(x.imag, order="C"),
 )  # fmt: skip
 _operator(
     "real_grad(dout) -> dx", "The complex numbers with these real parts: the gradient of `real`.", dtypes.PARTS,

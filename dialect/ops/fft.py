@@ -232,7 +232,9 @@ define(
 
 def _check_stft(op: Call) -> None:
     expect_rank(op, "input", op.input, 3)
-    expect_dtype(op, "input", op.input, dtypes.PARTS, only_real=True)
+    expect_dtype(op, "input", op.input, dtypes.PARTS)
+    if op.onesided and op.input.dtype.is_complex:
+        raise op.error(f"expected onesided to be false for complex numbers, got {op.input}")
     size = op.input.shape[2]
     if None in (op.input.shape[0], size) or op.n_fft not in (0, size):
         raise op.error(
@@ -246,7 +248,11 @@ def _check_stft(op: Call) -> None:
 def _write_stft(ops: Builder, op: Call) -> Value:
     frames = op.input if op.window is None else op.input * op.window
     factor = 1 / math.sqrt(frames.shape[2]) if op.normalized else 1.0
-    frequencies = ops.fft_r2c(frames, dims=[2], norm_mode=0, norm_fct=factor, onesided=op.onesided)
+    scale = {"dims": [2], "norm_mode": 0, "norm_fct": factor}
+    if frames.dtype.is_complex:
+        frequencies = ops.fft_c2c(frames, forward=True, **scale)
+    else:
+        frequencies = ops.fft_r2c(frames, onesided=op.onesided, **scale)
     spectrum: Value = ops.transpose(frequencies, perm=[0, 2, 1])
     if spectrum.shape[0] == 1:
         spectrum = ops.squeeze(spectrum, axes=[0])
@@ -263,13 +269,13 @@ def _stft_factors(op: Call) -> Factors:
 
 
 def _numpy_stft(x: Any, window: Any, *, normalized: Any, onesided: Any, return_complex: Any) -> Any:
-    wide = x.astype(np.float64) * (1 if window is None else window)
+    wide = x.astype(np.result_type(x, np.float64)) * (1 if window is None else window)
     transform = np.fft.rfft if onesided else np.fft.fft
     spectrum = transform(wide, axis=2, norm="ortho" if normalized else "backward").swapaxes(1, 2)
     spectrum = spectrum[0] if len(x) == 1 else spectrum
     if return_complex:
         return spectrum.astype(np.result_type(x, np.complex64))
-    return np.stack([spectrum.real, spectrum.imag], -1).astype(x.dtype)
+    return np.stack([spectrum.real, spectrum.imag], -1).astype(x.real.dtype)
 
 
 composite(

@@ -17,10 +17,11 @@ from oneflow.dialect.complex_parts import PartsBuilder
 from oneflow.dialect.compute import Stage
 from oneflow.dialect.elementwise import conjugate
 from oneflow.dialect.numpy_kernel import numpy_kernel
-from oneflow.dialect.record import Call, no_grad, operator
+from oneflow.dialect.record import Call, define, no_grad, operator
+from oneflow.dialect.reverse import zeros_like
 from oneflow.dialect.sbp import Factors
 from oneflow.dialect.scalar import Expr
-from oneflow.dialect.shapes import expect_dim, expect_dtype, expect_rank, letters
+from oneflow.dialect.shapes import expect_dim, expect_dtype, expect_pairs, expect_rank, letters
 from oneflow.dialect.tensor_desc import TensorDesc
 
 #: The element types that LAPACK computes in.
@@ -103,17 +104,90 @@ class Det:
 
     def grad(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
         def dx() -> Value:
-            scale = dy * op.y
+            scale = dy * conjugate(ops, op.y)
             wide = ops.reshape(scale, shape=[*(-1 if n is None else n for n in scale.shape), 1, 1])
-            grad: Value = _transposed(ops, ops.inv(op.x)) * wide
+            grad: Value = _transposed(ops, conjugate(ops, ops.inv(op.x))) * wide
             return grad
 
         return {"x": dx}
+
+    def parts(ops: PartsBuilder, op: Call) -> Value:
+        sign, logabsdet = ops.slogdet(op.x)
+        size = ops.exp(logabsdet)
+        return ops.pair(*(part * size for part in ops.parts(sign)))
 
     def reference(x: Any) -> Any:
         return np.asarray(np.linalg.det(x), x.dtype)
 
     kernel = numpy_kernel(reference)
+
+
+@operator("slogdet(x) -> sign, logabsdet")
+class Slogdet:
+    """The sign of the determinant of each matrix, of complex numbers det / |det|, and the logarithm of |det|.
+
+    The sign of a singular matrix is 0, its gradient an error of the run.
+    """
+
+    def types(op: Call) -> tuple[TensorDesc, ...]:
+        _expect_square(op)
+        return TensorDesc(op.x.shape[:-2], op.x.dtype), TensorDesc(op.x.shape[:-2], op.x.dtype.part)
+
+    def sbp(op: Call) -> Factors:
+        batch = " ".join(_batch(op))
+        return Factors(f"{batch} _ _ -> {batch}, {batch}")
+
+    def grad(ops: Builder, op: Call, dsign: Value | None, dlog: Value | None) -> dict[str, Any]:
+        """By the change of log(det), which is the trace of inv(x) dx; the sign of a real determinant is constant."""
+
+        def dx() -> Value:
+            slope = zeros_like(ops, op.logabsdet) if dlog is None else dlog
+            if op.x.dtype.is_complex:
+                turn = conjugate(ops, dsign) * op.sign if dsign is not None else zeros_like(ops, op.sign)
+                slope = ops.real_grad(slope) - ops.imag_grad(ops.call("imag", turn)[0])
+            wide = ops.reshape(slope, shape=[*(-1 if n is None else n for n in slope.shape), 1, 1])
+            result: Value = _transposed(ops, conjugate(ops, ops.inv(op.x))) * wide
+            return result
+
+        return {"x": dx}
+
+    def parts(ops: PartsBuilder, op: Call) -> tuple[Value, Value]:
+        sign, logabsdet = ops.call("slogdet_of_pairs", ops.view_as_real(op.x))
+        return ops.view_as_complex(sign), logabsdet
+
+    def reference(x: Any) -> Any:
+        sign, logabsdet = np.linalg.slogdet(x)
+        return np.asarray(sign, x.dtype), np.asarray(logabsdet, x.real.dtype)
+
+    kernel = numpy_kernel(reference)
+
+
+def _pairs_types(op: Call) -> tuple[TensorDesc, ...]:
+    expect_dtype(op, "x", op.x, WIDE, only_real=True)
+    expect_rank(op, "x", op.x, 3, -1)
+    expect_pairs(op, "x", op.x)
+    batch = op.x.shape[:-3]
+    if op.x.shape[-3] != op.x.shape[-2] or None in op.x.shape[-3:]:
+        raise op.error(f"expected square matrices of a static size, got {op.x}")
+    return TensorDesc((*batch, 2), op.x.dtype), TensorDesc(batch, op.x.dtype)
+
+
+def _pairs_factors(op: Call) -> Factors:
+    batch = " ".join(letters(op.x.shape[:-3]))
+    return Factors(f"{batch} _ _ _ -> {batch} _, {batch}")
+
+
+def _slogdet_of_pairs(x: Any) -> Any:
+    sign, logabsdet = np.linalg.slogdet(np.ascontiguousarray(x).view(np.result_type(x, np.complex64))[..., 0])
+    return np.stack([sign.real, sign.imag], -1).astype(x.dtype), np.asarray(logabsdet, x.dtype)
+
+
+define(
+    "slogdet_of_pairs(x) -> sign, logabsdet",
+    doc="`slogdet` of matrices whose complex numbers are pairs of reals along a last axis.",
+    types=_pairs_types, sbp=_pairs_factors, grad=no_grad("is made after gradients are built"),
+    reference=_slogdet_of_pairs, kernel=numpy_kernel(_slogdet_of_pairs),
+)  # fmt: skip
 
 
 @operator("lu_decomposition(x) -> lu, pivot")

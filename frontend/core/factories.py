@@ -20,14 +20,17 @@ def tensor_factory(function: Callable[..., T]) -> Callable[..., T]:
     A tensor that a traced function makes is no leaf, even with `requires_grad`. `pin_memory` and `layout` are taken
     for programs of PyTorch: memory is pinned by copies to a device, and no tensor is sparse.
     """
-    one_by_one = any(p.kind is p.VAR_POSITIONAL for p in inspect.signature(function).parameters.values())
+    parameters = inspect.signature(function).parameters.values()
+    one_by_one = any(p.kind is p.VAR_POSITIONAL for p in parameters)
+    before = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
 
     @functools.wraps(function)
     def create(*args: Any, device: str | Device | None = None, placement: Any = None, sbp: Any = None,
                requires_grad: bool = False, pin_memory: bool = False, layout: Any = None,
                **kwargs: Any) -> Any:  # fmt: skip
         if one_by_one and "size" in kwargs:
-            args = (*args, kwargs.pop("size"))
+            named = [kwargs.pop(name) for name in before[len(args) :] if name in kwargs]
+            args = (*args, *named, kwargs.pop("size"))
         tensor: Any = function(*args, **kwargs)
         if placement is None and sbp is None and device is None:
             placement, sbp = SCOPE.get().global_mode or (None, None)

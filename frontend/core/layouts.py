@@ -57,6 +57,10 @@ class PlacementCollector:
             raise ValueError(f"expected placements of one type in a function, got {self.known[0]} and {placement}")
         return f"p{self.known.index(placement)}"
 
+    def named(self, name: str) -> Placement:
+        """The placement of a name that `add` gave."""
+        return self.known[int(name.removeprefix("p"))]
+
     def with_axes_of(self, sbp: object) -> Placement | None:
         """A placement whose mesh has as many axes as a layout; else any placement, None without placements."""
         axes = len(sbp) if isinstance(sbp, Sequence) else 1

@@ -431,6 +431,9 @@ class EagerTensor(Tensor):
         memo[id(self)] = copied
         return copied.requires_grad_() if self.handle.leaf is not None else copied
 
+    def __str__(self) -> str:
+        return repr(self)
+
     def __repr__(self) -> str:
         array = self.variable.handle
         if is_on_ranks(array):

@@ -99,7 +99,7 @@ quick_gelu = unary("quick_gelu", SAME)
 relu = with_inplace(unary("relu", SAME))
 selu = with_inplace(unary("selu", SAME))
 silu = with_inplace(unary("silu", SAME))
-softsign = unary("softsign", SAME)
+_softsign_of_reals = unary("softsign", SAME)
 square_relu = unary("square_relu", SAME)
 
 _add = binary("add", "broadcast_add", NUMBER, "scalar_add", "scalar_add", "broadcast_logical_or")
@@ -371,9 +371,26 @@ def frac(input: Any) -> Tensor:
     return sub(x, trunc(x))
 
 
+def softsign(input: Any) -> Tensor:
+    """x / (1 + |x|), elementwise; floats or complex numbers."""
+    x = as_tensor(input)
+    return div(x, add(abs(x), 1)) if x.dtype.is_complex else _softsign_of_reals(x)
+
+
+def _logaddexp_of_complex(a: Tensor, b: Tensor) -> Tensor:
+    """The logarithm of a sum, from the operand with the larger real part; equal real parts may be infinite."""
+    first, second = dispatch("real", a), dispatch("real", b)
+    top, other = where(ge(first, second), a, b), where(ge(first, second), b, a)
+    distance = where(eq(first, second), 0.0, neg(abs(sub(first, second))))
+    turn = sub(dispatch("imag", other), dispatch("imag", top))
+    return add(top, log1p(exp(add(dispatch("real_grad", distance), dispatch("imag_grad", turn)))))
+
+
 def logaddexp(input: Any, other: Any) -> Tensor:
-    """log(exp(x) + exp(y)), without overflow; operands broadcast. Floats."""
+    """log(exp(x) + exp(y)), without overflow; operands broadcast. Floats or complex numbers."""
     a, b = as_common(input, other)
+    if a.dtype.is_complex:
+        return _logaddexp_of_complex(a, b)
     if not a.dtype.is_float:
         raise fail(f"expected floating-point elements for logaddexp, got {a.desc} and {b.desc}; write x.float()")
     distance: Tensor = where(eq(a, b), 0.0, neg(abs(sub(a, b))))  # the distance of equal infinities is 0
@@ -407,7 +424,7 @@ def lerp(input: Any, end: Any, weight: Any) -> Tensor:
     """input + weight * (end - input); `weight` is a number, or a tensor; all broadcast. Floats."""
     if is_number(weight):
         start, stop = as_common(input, end)
-        if start.shape != stop.shape:
+        if start.shape != stop.shape or start.dtype.is_complex:
             return add(start, mul(sub(stop, start), weight))
         number = {"has_float_operand": True, "float_operand": float(as_number(weight))}
         return dispatch("scalar_lerp", start, stop, **number)

@@ -72,16 +72,21 @@ def layer_norm(
 
 
 def rms_norm(x: Any, normalized_shape: int | Sequence[int], weight: Any = None, eps: float | None = None) -> Tensor:
-    """x / sqrt(mean(x * x) + eps) * weight, over the last dimensions, which are `normalized_shape`; floats.
+    """x / sqrt(mean(x * x) + eps) * weight, over the last dimensions, which are `normalized_shape`.
 
+    `x` has floats or complex numbers.
     The default of `eps` is the distance from 1 to the next number of the type of the computation: f32 for f16 and
     bf16.
     """
     x = as_tensor(x)
     if eps is None:
-        eps = float(np.finfo(x.dtype.accumulator.numpy).eps) if x.dtype.is_float else 0.0
+        eps = float(np.finfo(x.dtype.accumulator.numpy).eps) if x.dtype.is_inexact else 0.0
     _begin(x, normalized_shape, "rms_norm")
     shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+    if x.dtype.is_complex:
+        squares = reduction.mean(e.square(x), list(range(-len(shape), 0)), True)
+        result = e.mul(x, e.rsqrt(e.add(squares, eps)))
+        return result if weight is None else e.mul(result, weight)
     return dispatch_all("rms_norm", x, weight, normalized_shape=shape, epsilon=eps)[0]
 
 

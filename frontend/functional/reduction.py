@@ -271,12 +271,14 @@ def _norm(x: Tensor, p: float, dim: Dims, keepdim: bool) -> Tensor:
 
 
 def logsumexp(x: Any, dim: Dims, keepdim: bool = False) -> Tensor:
-    """log(sum(exp(x))) along `dim`, computed from x - max(x); float32 of integers, -inf of no elements."""
+    """log(sum(exp(x))) along `dim`, computed from x - max(x), of complex numbers the largest real part; float32 of
+    integers, -inf of no elements.
+    """
     x = to_float(x)
-    wide = _floats(x, "logsumexp")
+    wide = x if x.dtype.is_complex else _floats(x, "logsumexp")
     if 0 in [wide.shape[axis] for axis in _axes(wide, dim)]:
         return cast(e.log(_reduce("reduce_sum", wide, dim, keepdim)), x.dtype)
-    top = amax(wide, dim, True)
+    top = amax(dispatch("real", wide) if wide.dtype.is_complex else wide, dim, True)
     top = e.where(e.isfinite(top), top, 0.0)
     result = e.add(e.log(sum(e.exp(e.sub(wide, top)), dim, True)), top)
     return cast(result if keepdim else sh.squeeze(result, _axes(wide, dim)), x.dtype)

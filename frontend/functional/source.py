@@ -122,7 +122,7 @@ def eye(n: int, m: int | None = None, *, dtype: DType | None = None) -> Tensor:
     rows, cols = as_arguments([(n, n if m is None else m)])
     dtype = dtype or get_default_dtype()
     if not any(isinstance(d, Size) for d in (rows, cols)):
-        return dispatch("eye", dtype=dtype, rows=rows, cols=cols)
+        return cast(dispatch("eye", dtype=dtype.part if dtype.is_complex else dtype, rows=rows, cols=cols), dtype)
     return cast(eq(unsqueeze(arange(rows), 1), arange(cols)), dtype)
 
 

@@ -84,7 +84,7 @@ class Graph(Stateful):
         self.config = GraphConfig()
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("_optimizers", "_compiled"):
+        if name in ("_optimizers", "_compiled", "config"):
             raise AttributeError(f"expected {type(self).__name__}.__init__ to call super().__init__() first")
         raise AttributeError(f"{type(self).__name__} has no attribute {name}")
 
@@ -116,6 +116,7 @@ class Graph(Stateful):
                 "call the step of others after the graph"
             )
         self._optimizers.append((optimizer, lr_sch))
+        self.config.training = True
 
     def set_grad_scaler(self, grad_scaler: Any = None) -> None:
         """Multiplies losses by a factor before `backward`, and divides the gradients by it after `build`.

@@ -20,12 +20,17 @@ HINTS = """
 
 
 class GraphConfig:
-    """The options of a graph. `hints` keeps the options that are hints to OneFlow's compiler, by name."""
+    """The options of a graph.
+
+    `hints` keeps the options that are hints to OneFlow's compiler, by name; `training` says whether the graph has an
+    optimizer.
+    """
 
     def __init__(self) -> None:
         self.amp_dtype: DType | None = None
         self.accumulation_steps = 1
         self.zero: ZeroOptions | None = None
+        self.training = False
         self.hints: dict[str, Any] = {}
 
     def enable_amp(self, mode: bool = True, *, dtype: DType = dtypes.float16) -> None:

@@ -10,7 +10,7 @@ from oneflow.frontend.core.errors import fail
 from oneflow.frontend.core.hooks import Hooks
 from oneflow.frontend.core.pytree import flatten
 from oneflow.frontend.core.tensor import Tensor
-from oneflow.frontend.global_tensor import to_global
+from oneflow.frontend.global_tensor import stated_layout, to_global
 from oneflow.frontend.nn.zero import split_of
 from oneflow.frontend.tracing.autograd import checkpoint
 from oneflow.frontend.tracing.capture import layout_of
@@ -83,9 +83,9 @@ class GraphModule:
         """A tensor on the placement of the stage."""
         if self._placement is None:
             return x
-        known: Any = layout_of(x)
-        fits = known is not None and len(known[1]) == len(self._placement.mesh)
-        return to_global(x, self._placement, known[1] if fits else self._batch_layout(x.rank))
+        known = stated_layout(x)
+        keeps = known is not None and len(known[1]) == len(self._placement.mesh)
+        return to_global(x, self._placement, known[1] if known and keeps else self._batch_layout(x.rank))
 
     def _batch_layout(self, rank: int) -> NdSbp:
         """The layout of an argument: split along the batch over mesh axes that repeat all parameters."""

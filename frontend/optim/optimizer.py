@@ -40,10 +40,10 @@ IMPLEMENTATION_OPTIONS = {
     "decoupled_weight_decay",
     "contiguous_params",
 }
-#: Settings of groups that `clip_grad` reads.
-CLIPPING_OPTIONS = {"clip_grad_max_norm", "clip_grad_norm_type"}
+#: Settings of groups of all optimizers: those that `clip_grad` reads, and a factor of the learning rate.
+COMMON_OPTIONS = {"clip_grad_max_norm", "clip_grad_norm_type", "lr_scale"}
 #: Entries of a group that are no constants of a step.
-RATE_OPTIONS = ("params", "lr", "initial_lr")
+RATE_OPTIONS = ("params", "lr", "initial_lr", "lr_scale")
 #: The key of a group whose momentum a schedule changes.
 CYCLED = "cycled"
 
@@ -97,7 +97,7 @@ class Optimizer(Stateful):
                 raise ValueError(f"expected each parameter once, got a parameter of shape {list(p.shape)} twice")
             known.add(id(p))
         unknown = (
-            group.keys() - self.defaults.keys() - {"params", "initial_lr"} - IMPLEMENTATION_OPTIONS - CLIPPING_OPTIONS
+            group.keys() - self.defaults.keys() - {"params", "initial_lr"} - IMPLEMENTATION_OPTIONS - COMMON_OPTIONS
         )
         if unknown:
             names = ", ".join(sorted(unknown))
@@ -149,7 +149,7 @@ class Optimizer(Stateful):
     def _step(self, group: Group, numbered: list[tuple[int, EagerTensor]]) -> None:
         builder = current_builder()
         self._guard_settings(group)
-        rate = builder.number(functools.partial(dict.__getitem__, group, "lr"), dtypes.float32)
+        rate = builder.number(functools.partial(_rate, group), dtypes.float32)
         updated = [(number, p, grad) for number, p in numbered if (grad := p.grad) is not None]
         for number, p, grad in updated:
             state = self._state(number, p, group)
@@ -261,7 +261,7 @@ class Optimizer(Stateful):
 
     def _merged(self, own: Group, loaded: Mapping[str, Any]) -> Group:
         """A group with the given numbers; other frameworks' choices between implementations are dropped."""
-        known = self.defaults.keys() | {"initial_lr", CYCLED} | CLIPPING_OPTIONS
+        known = self.defaults.keys() | {"initial_lr", CYCLED} | COMMON_OPTIONS
         foreign = {k for k, v in loaded.items() if k not in known | IMPLEMENTATION_OPTIONS | {"params"} and v}
         if foreign:
             raise ValueError(f"{type(self).__name__} has no {', '.join(sorted(foreign))}, which the state sets")
@@ -322,6 +322,12 @@ def signed(group: Group) -> dict[str, float]:
 def zeros(p: EagerTensor) -> np.ndarray:
     """Zeros like a parameter, one element in memory: the step writes them in their layout."""
     return np.broadcast_to(np.zeros((), p.dtype.numpy), p.variable.handle.shape)
+
+
+def _rate(group: Group) -> float:
+    """The learning rate of a group, with the factor of the group."""
+    rate: float = group["lr"] * group.get("lr_scale", 1.0)
+    return rate
 
 
 def no_steps() -> np.ndarray:

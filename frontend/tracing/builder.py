@@ -23,6 +23,7 @@ from oneflow.frontend.core.dispatch import Stateful, TensorBuilder
 from oneflow.frontend.core.errors import SourceLocation, fail, user_location
 from oneflow.frontend.core.hooks import Hooks
 from oneflow.frontend.core.layouts import PlacementCollector
+from oneflow.frontend.core.spec import TensorSpec
 from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.eager.tape import MODE, Leaf, set_grad_enabled
 from oneflow.frontend.eager.tensor import EagerTensor
@@ -38,8 +39,8 @@ class TraceBuilder(IRBuilder, TensorBuilder):
 
     Every operation is recorded on each of `tapes`, for gradients. `in_checkpoint` says that the operations are part
     of a checkpoint, whose gradient builds these operations again. `owned` are the tensors by which `flow.grad` and
-    related functions take gradients, `arguments` the tensors that the function is called with. `assumed_device` is
-    the answer of the function's queries for its device.
+    related functions take gradients, `arguments` the tensors that the function is called with, of `argument_specs`.
+    `assumed_device` is the answer of the function's queries for its device.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class TraceBuilder(IRBuilder, TensorBuilder):
         self.in_checkpoint = False
         self.owned: list[Tensor] = []
         self.arguments: list[Tensor] = []
+        self.argument_specs: list[TensorSpec] = []
         self.functionalization = Functionalization(self)
         self.ending = ExitStack()
         self._waiting: deque[Callable[[], None]] = deque()

@@ -114,6 +114,7 @@ def _argument_tensors(builder: TraceBuilder, leaves: Sequence[Any]) -> list[Any]
     inputs = iter(list(builder.block.arguments))
     traced = [Tensor(builder, next(inputs), s.desc) if isinstance(s, TensorSpec) else s for s in leaves]
     builder.arguments = [x for x in traced if isinstance(x, Tensor)]
+    builder.argument_specs = [s for s in leaves if isinstance(s, TensorSpec)]
     return traced
 
 

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 __version__ = "0.2.0"
 _API = "oneflow.frontend.api"
 _PACKAGES = (
-    "amp", "asyncs", "autograd", "backends", "comm", "cuda", "distributed", "distributions", "env", "experimental",
-    "fft", "hub", "jit", "linalg", "mock_torch", "nn", "one_embedding", "optim", "sbp", "special", "sysconfig",
+    "amp", "asyncs", "autograd", "backends", "boxing", "comm", "cuda", "distributed", "distributions", "env",
+    "experimental", "fft", "hub", "jit", "linalg", "mock_torch", "nn", "one_embedding", "optim", "sbp", "special", "sysconfig",
     "testing", "typing", "utils", "version",
 )  # fmt: skip
 _LAYERS = frozenset(("dialect", "passes", "lowering", "runtime", "frontend", "tools"))

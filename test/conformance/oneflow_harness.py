@@ -23,15 +23,25 @@ from unittest import mock
 from messages import Message
 
 import oneflow
+from oneflow.frontend.core.devices import Device
 from oneflow.runtime.global_array import Placement
 
 
 def install(
-    checkout: Path, repeats: int, graphs: bool, ranks: int = 1, has_cuda: bool = False, layouts: int | None = None
+    checkout: Path,
+    repeats: int,
+    graphs: bool,
+    ranks: int = 1,
+    has_cuda: bool = False,
+    layouts: int | None = None,
+    cuda_is_host: bool = False,
 ) -> None:
     """Makes the modules importable: tests run on one node of `ranks` ranks, with at most `repeats` random inputs
-    and `layouts` random layouts on each placement, on the CPU alone unless `has_cuda`.
+    and `layouts` random layouts on each placement, on the CPU alone unless `has_cuda`. With `cuda_is_host`, devices
+    and placements of CUDA are the host.
     """
+    if cuda_is_host:
+        _put_cuda_on_host()
     os.environ.update({"ONEFLOW_CI": "0"} if has_cuda else {"ONEFLOW_CI": "0", "ONEFLOW_TEST_CPU_ONLY": "1"})
     if ranks > 1:
         _simulate(ranks)
@@ -93,6 +103,13 @@ def _simulate(ranks: int) -> None:
     """Tells tests that the job has `ranks` ranks, of which this process, the first rank, simulates all."""
     _add("env", {**vars(oneflow.env), "get_world_size": lambda: ranks})
     mock.patch.object(Placement, "all", lambda type="cpu": Placement(type, range(ranks))).start()
+
+
+def _put_cuda_on_host() -> None:
+    """Has devices and placements of CUDA be the host."""
+    kind, named, place = type(Device), type(Device).__call__, Placement.__init__
+    mock.patch.object(kind, "__call__", lambda cls, *_, **__: named(cls, "cpu")).start()
+    mock.patch.object(Placement, "__init__", lambda self, type, ranks: place(self, "cpu", ranks)).start()
 
 
 def _skip_unless(nodes: int, devices: int, ranks: int) -> Callable[[], Any]:

@@ -6,10 +6,12 @@ import os
 from pathlib import Path
 from typing import Any
 
+from oneflow.dialect.sbp import B
 from oneflow.frontend import serialization
 from oneflow.frontend.core.pytree import flatten
 from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.eager.tensor import wrapped
+from oneflow.frontend.global_view import to_global
 from oneflow.frontend.importers.lazy import load_torch
 from oneflow.frontend.importers.saved.graphs import PROGRAM, load_graph, save_graph
 from oneflow.frontend.importers.saved.pickles import read_pickle
@@ -17,6 +19,7 @@ from oneflow.frontend.importers.saved.variables import read_variables
 from oneflow.frontend.methods.methods import to
 from oneflow.frontend.nn.graph import Graph
 from oneflow.frontend.nn.module import Module
+from oneflow.runtime.global_array import Placement
 
 #: The files by which a folder of OneFlow is recognized: a pickle whose tensors are in folders, or the mark of a
 #: finished snapshot.
@@ -27,8 +30,10 @@ _PICKLED, _ARCHIVED = b"\x80", b"PK"
 _SAFETENSORS = b"\0\0\0{"
 
 
-def save(value: Any, path: str | os.PathLike[str]) -> None:
+def save(value: Any, path: str | os.PathLike[str], global_dst_rank: int | None = None) -> None:
     """Writes a nested structure of dicts (of strings or integers), lists, tuples, tensors and plain values to a file.
+
+    With `global_dst_rank`, all ranks call the function, which gathers global tensors, and this rank writes the file.
 
     A graph, which has been called, is written to a folder: its program, and a folder for each variable, as OneFlow
     writes them (`load_graph`).
@@ -40,10 +45,10 @@ def save(value: Any, path: str | os.PathLike[str]) -> None:
     if isinstance(value, Graph):
         save_graph(value, Path(path))
     else:
-        serialization.save(value, path)
+        serialization.save(value, path, global_dst_rank)
 
 
-def load(path: str | os.PathLike[str], map_location: Any = None) -> Any:
+def load(path: str | os.PathLike[str], global_src_rank: int | None = None, map_location: Any = None) -> Any:
     """The contents of a file that `save` wrote, of another safetensors file, or of the output of OneFlow's `save`.
 
     OneFlow's files are pickles, which are read without running code, and folders: graphs (see
@@ -52,6 +57,8 @@ def load(path: str | os.PathLike[str], map_location: Any = None) -> Any:
 
     Args:
         path: the file or the folder.
+        global_src_rank: the rank of the global tensors that the tensors become; all ranks read the file. None for
+            tensors of this process.
         map_location: the device of the tensors, or a function of a tensor and the device where it was ("cpu").
 
     Raises:
@@ -61,6 +68,8 @@ def load(path: str | os.PathLike[str], map_location: Any = None) -> Any:
     """
     path = Path(path)
     content = _load_folder(path) if path.is_dir() else _load_file(path)
+    if global_src_rank is not None:
+        return to_global(content, Placement("cpu", [global_src_rank]), B)
     return content if map_location is None else _moved(content, map_location)
 
 

@@ -97,3 +97,23 @@ def test_options_belong_to_the_copy_of_a_module() -> None:
         other.weight.zero_()
     assert other.to(GraphModule).activation_checkpointing
     assert other(flow.ones(1, 2)).item() == 0 != layer(flow.ones(1, 2)).item()
+
+
+def test_traced_tensors_know_placements_and_stated_layouts() -> None:
+    """A tensor without a stated layout is whole on the placement that it moves to."""
+    front, back = placements(2)
+
+    @flow.compile
+    def f(x: Any, y: Any) -> Any:
+        assert x.is_global and x.placement == front and x.sbp == (S(0),) and not y.is_global and y.is_local
+        hidden = flow.relu(x) + 1
+        assert hidden.placement == front
+        with pytest.raises(flow.OneFlowError, match=r"to_global\(sbp=..\) states it"):
+            hidden.sbp  # noqa: B018
+        same, whole = x.to_global(back), hidden.to_global(placement=back)
+        assert same.sbp == (S(0),) and whole.sbp == (B,) and (whole * 2).placement == back
+        return whole + same
+
+    x = flow.ones(4, 2)
+    result = f(x.to_global(front, S(0)), x)
+    assert result.placement == back and result.numpy().tolist() == [[3, 3]] * 4

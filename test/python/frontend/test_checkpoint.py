@@ -116,6 +116,15 @@ def test_unfinished_files_of_killed_writers_are_removed(tmp_path, monkeypatch):
     assert sorted(p.name for p in tmp_path.iterdir()) == [unfinished.name, path.name]
 
 
+def test_ranks_save_and_load_global_tensors(tmp_path):
+    first, path = flow.placement("cpu", [0, 1]), tmp_path / "state"
+    flow.save({"w": flow.ones(4, 2).to_global(first, flow.sbp.split(0))}, path, global_dst_rank=1)
+    assert not path.exists(), "this process is rank 0"
+    flow.save({"w": flow.ones(4, 2).to_global(first, flow.sbp.split(0))}, path, global_dst_rank=0)
+    loaded = flow.load(path, global_src_rank=1)["w"]
+    assert loaded.placement == flow.placement("cpu", [1]) and loaded.shape == (4, 2)
+
+
 def test_structures_are_restored(tmp_path):
     plain: dict[Any, Any] = {"a": [1, (2.5, None)], "inf": float("inf"), "text": "é", "empty": [], "t": True}
     value = {**plain, 3: {"x": flow.ones(2, 1)}}

@@ -38,6 +38,21 @@ VALUES = {
     "equal": (lambda m, z, w: z == w),
     "where": (lambda m, z, w: m.where(m.real(z) > 0, z, w)),
     "index": (lambda m, z, w: z[1:, ::2]),
+    "det": (lambda m, z, w: m.linalg.det(z[:, :2])),
+    "slogdet": (lambda m, z, w: m.linalg.slogdet(z[:, :2])[0]),
+    "log of |det|": (lambda m, z, w: m.linalg.slogdet(z[:, :2])[1]),
+    "logaddexp": (lambda m, z, w: m.logaddexp(z, w) if m is flow else np.log(np.exp(z) + np.exp(w))),
+    "logsumexp": (lambda m, z, w: m.logsumexp(z, 1) if m is flow else np.log(np.exp(z).sum(1))),
+    "softsign": (lambda m, z, w: m.nn.functional.softsign(z) if m is flow else z / (1 + abs(z))),
+    "rms_norm": (
+        lambda m, z, w: (
+            m.nn.functional.rms_norm(z, (3,), eps=0.5)
+            if m is flow
+            else z / np.sqrt((z * z).mean(1, keepdims=True) + np.float32(0.5))
+        )
+    ),
+    "lerp": (lambda m, z, w: m.lerp(z, z * z, 0.25) if m is flow else z + np.float32(0.25) * (z * z - z)),
+    "eye": (lambda m, z, w: z @ (m.eye(3, 2, dtype=m.complex64))),
 }
 
 
@@ -52,6 +67,16 @@ def test_values_are_those_of_numpy(name):
     np.testing.assert_allclose(compiled, want, 1e-5, 1e-6)
 
 
+def padded(gradient):
+    """The gradient by a matrix of which the first columns are read."""
+    return np.pad(gradient, ((0, 0), (0, 1)))
+
+
+def turned(z):
+    """The gradient of Re(det / |det|): the change of the sign is i * sign * Im(trace of inv(z) dz)."""
+    return 1j * -np.linalg.slogdet(z)[0].imag * np.linalg.inv(z).conj().T
+
+
 #: A function into reals, and its gradient by z: from 2 dL/d(conj z), by hand.
 GRADIENTS = {
     "|z|^2": (lambda z: (z * z.conj()).real().sum(), lambda z: 2 * z),
@@ -63,6 +88,8 @@ GRADIENTS = {
     "Im 1/z": (lambda z: (1 / z).imag().sum(), lambda z: np.conj(-1 / z**2) * 1j),
     "angle": (lambda z: z.angle().sum(), lambda z: 1j * z / np.abs(z) ** 2),
     "real times complex": (lambda z: (z.real() * z).real().sum(), lambda z: 2 * z.real + 0j),
+    "|det z|": (lambda z: flow.linalg.slogdet(z[:, :2])[1], lambda z: padded(np.linalg.inv(z[:, :2]).conj().T)),
+    "Re sign of det z": (lambda z: flow.linalg.slogdet(z[:, :2])[0].real(), lambda z: padded(turned(z[:, :2]))),
     "of both parts": (lambda z: flow.view_as_real(z).square().sum(), lambda z: 2 * z),
 }
 
@@ -156,6 +183,20 @@ def test_promotion_is_pytorchs(operands, want):
 )
 def test_printing(values, text):
     assert str(flow.tensor(values, dtype=flow.complex64)) == text
+
+
+def test_determinants_of_singular_matrices_and_of_many_rows():
+    sign, logarithm = flow.linalg.slogdet(flow.zeros(2, 2, dtype=flow.complex64))
+    assert sign.item() == 0 and logarithm.item() == -np.inf
+    sign, logarithm = flow.linalg.slogdet(flow.eye(300) * -8.0)
+    assert sign.item() == 1
+    np.testing.assert_allclose(logarithm.item(), 300 * np.log(8), 1e-6)
+
+
+def test_sums_of_exponentials_of_infinite_numbers():
+    infinite = np.array([complex(-np.inf, 0.5), complex(-np.inf, 0.5)])
+    got = flow.logaddexp(flow.tensor(infinite), flow.tensor(np.array([infinite[0], 1 + 1j]))).numpy()
+    assert got[0].real == -np.inf and got[1] == 1 + 1j
 
 
 def test_undefined_complex_functions_are_refused():

@@ -12,6 +12,14 @@ RNG = np.random.default_rng(3)
 REALS = RNG.standard_normal((3, 4, 5))
 COMPLEX = REALS + 1j * RNG.standard_normal((3, 4, 5))
 FROM_REALS = ("rfft", "rfft2", "rfftn", "ihfft", "ihfft2", "ihfftn")
+
+
+def spread(*shape, dtype):
+    """Random reals, or complex numbers."""
+    values = RNG.standard_normal(shape)
+    return (values + 1j * RNG.standard_normal(shape) if dtype[0] == "c" else values).astype(dtype)
+
+
 LINES = ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")
 
 
@@ -82,6 +90,11 @@ def test_integers_become_floats():
         (lambda x: flow.stft(x, 4), "expected signals of rank 1 or 2"),
         (lambda x: flow.stft(x[0, 0], 4, hop_length=0), "expected n_fft and hop_length of at least 1"),
         (lambda x: flow.stft(x[0, 0], 4, window=flow.ones(3)), "expected a window of win_length 4"),
+        (lambda x: flow.stft(flow.tensor(COMPLEX[0, 0]), 4, onesided=True), "expected onesided to be False"),
+        (lambda x: flow.istft(x[0], 4), "expected complex spectra"),
+        (lambda x: flow.istft(flow.tensor(COMPLEX[0]), 5), r"spectra of n_fft = 5 frequencies for istft"),
+        (lambda x: flow.istft(flow.tensor(COMPLEX[0]), 4, onesided=True), "if onesided"),
+        (lambda x: flow.istft(flow.tensor(COMPLEX[0]), 4, 5, return_complex=True), "overlap without gaps"),
     ],
 )
 def test_refused_transforms(call, message):
@@ -89,11 +102,11 @@ def test_refused_transforms(call, message):
         call(flow.tensor(REALS))
 
 
-@pytest.mark.parametrize("onesided", [True, False])
+@pytest.mark.parametrize(("onesided", "dtype"), [(True, "f4"), (False, "f4"), (None, "c8")])
 @pytest.mark.parametrize("batch", [(), (1,), (2,)], ids=str)
-def test_stft(batch, onesided):
+def test_stft(batch, onesided, dtype):
     """Frames of 6 elements, 2 apart, of a signal that is mirrored at both ends, under a window of 4 elements."""
-    signal = RNG.standard_normal((*batch, 11)).astype(np.float32)
+    signal = spread(*batch, 11, dtype=dtype)
     window = np.array([0.5, 1.0, 2.0, 0.25], np.float32)
     padded = np.pad(signal, [(0, 0)] * len(batch) + [(3, 3)], "reflect")
     frames = np.lib.stride_tricks.sliding_window_view(padded, 6, -1)[..., ::2, :] * np.pad(window, 1)
@@ -101,5 +114,31 @@ def test_stft(batch, onesided):
     options = {"hop_length": 2, "win_length": 4, "window": window, "normalized": True, "onesided": onesided}
     got = flow.stft(signal, 6, return_complex=True, **options).numpy()
     np.testing.assert_allclose(got, want, 1e-5, 1e-5)
-    parts = flow.stft(signal, 6, **options).numpy()
+    parts = flow.stft(signal, 6, return_complex=False, **options).numpy()
     np.testing.assert_allclose(parts[..., 0] + 1j * parts[..., 1], want, 1e-5, 1e-5)
+
+
+@pytest.mark.parametrize(("dtype", "center", "compiled"), [("f8", True, False), ("c16", False, True)])
+def test_istft_gives_the_signals_of_spectra(dtype, center, compiled):
+    """The inverse of `stft`, and of other spectra the closest signal: weighted means of frames."""
+    signals = spread(2, 24, dtype=dtype)
+    options = {"hop_length": 3, "window": flow.tensor(np.hanning(8)[1:-1]), "win_length": 6, "center": center}
+
+    def inverse(spectra, **more):
+        return flow.istft(spectra, 6, normalized=True, return_complex=dtype == "c16", **options, **more)
+
+    run = flow.compile(inverse) if compiled else inverse
+    spectra = flow.stft(signals, 6, normalized=True, return_complex=True, **options)
+    np.testing.assert_allclose(run(spectra).numpy(), signals, 1e-10, 1e-12)
+    longer = run(spectra, length=20).numpy()
+    np.testing.assert_allclose(longer, signals[:, :20], 1e-10, 1e-12)
+    noise = RNG.standard_normal(spectra.shape) + 1j * RNG.standard_normal(spectra.shape)
+    transform = np.fft.irfft if dtype == "f8" else np.fft.ifft
+    frames = transform(noise, 6, axis=1) * np.sqrt(6)
+    window, sums = np.hanning(8)[1:-1], np.zeros((2, 6 + 3 * (noise.shape[2] - 1)), dtype)
+    weights = np.zeros(sums.shape[1])
+    for t in range(noise.shape[2]):
+        sums[:, 3 * t : 3 * t + 6] += frames[:, :, t] * window
+        weights[3 * t : 3 * t + 6] += window**2
+    cut = slice(3, -3) if center else slice(None)
+    np.testing.assert_allclose(run(flow.tensor(noise)).numpy(), (sums / weights)[:, cut], 1e-9, 1e-12)

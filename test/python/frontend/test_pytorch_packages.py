@@ -164,6 +164,17 @@ def test_the_global_mode():
     with flow.utils.global_view.global_mode(True, placement, [flow.sbp.broadcast]):
         assert flow.utils.global_view.current_global_mode().sbp == (flow.sbp.broadcast,)
         assert flow.compile(lambda x: x * 2)(flow.ones(2)).to_local().tolist() == [2, 2]
+    state = {"a": flow.ones(2, 3), "b": flow.ones(3)}
+    moved = flow.utils.global_view.to_global(state, placement, flow.sbp.broadcast)
+    cut = flow.utils.global_view.to_global(
+        state, placement, sbp=lambda whole, x: flow.sbp.split(1) if x is whole["a"] else flow.sbp.broadcast
+    )
+    assert [moved[k].sbp[0] for k in "ab"] == [flow.sbp.broadcast] * 2
+    assert [cut[k].sbp[0] for k in "ab"] == [flow.sbp.split(1), flow.sbp.broadcast]
+    copy = moved["a"].to_global(copy=True, check_meta=False)
+    with flow.no_grad():
+        copy.zero_()
+    assert moved["a"].to_local(copy=True).sum().item() == 6 and moved["a"].to_global() is moved["a"]
     local = flow.utils.global_view.to_local({"a": made, "b": 3})
     assert local["a"].tolist() == [1, 1] and not local["a"].is_global and local["b"] == 3
 
@@ -239,10 +250,30 @@ def test_marks_of_pytorchs_script_compiler_change_nothing():
         assert twice(flow.ones(1)).item() == 2
 
 
+def test_settings_of_collectives_are_taken():
+    nccl = importlib.import_module("oneflow.boxing.nccl")
+    assert nccl.enable_use_compute_stream(True) is None and flow.boxing.nccl.set_fusion_max_ops_num(4) is None
+
+
+def test_sizes_and_the_numbers_before_them_are_given_by_name():
+    assert flow.normal(mean=3.0, std=0.0, size=(2, 2)).tolist() == [[3, 3], [3, 3]]
+    assert flow.normal(3.0, std=0.0, size=(1,)).tolist() == [3]
+
+
 def test_functions_under_the_internal_name():
     x = flow.tensor([-1.0, 2.0])
     assert (
         flow._C.relu(x).tolist() == flow._C.scalar_mul(x, float_operand=1.0, has_float_operand=True).relu().tolist()
     )
+    a, b = flow.randn(2, 3), flow.randn(4, 3)
+    np.testing.assert_allclose(
+        flow._C.matmul(a, b, transpose_b=True, alpha=2.0).numpy(), 2 * a.numpy() @ b.numpy().T, rtol=1e-5
+    )
+    scores, labels = flow.randn(2, 3), flow.tensor([2, 0])
+    wanted = -flow.log_softmax(scores, 1).numpy()[[0, 1], [2, 0]]
+    np.testing.assert_allclose(flow._C.sparse_softmax_cross_entropy(scores, labels).numpy(), wanted, rtol=1e-5)
+    options = {"p": 0.0, "diagonal": 0, "tril_scale_value": 2.0}
+    y, softmax = flow._C.fused_scale_tril_softmax_mask_scale(flow.zeros(2, 2), **options)
+    assert y.tolist() == softmax.tolist() == [[0.5, 0.5], [0.5, 0.5]]
     with pytest.raises(AttributeError, match=r"flow\._C has no function 'reluu'"):
         flow._C.reluu(x)

@@ -35,7 +35,9 @@ UNEDGED = {
         ("min_max_observer", "moving_average_min_max_observer", "quantization", "fake_quantization"),
         "scales of such ranges are no numbers",
     ),
-    **dict.fromkeys(("inv", "det", "lu_decomposition"), "LAPACK refuses such matrices"),
+    **dict.fromkeys(
+        ("inv", "det", "slogdet", "slogdet_of_pairs", "lu_decomposition"), "LAPACK refuses such matrices"
+    ),
     "image_decode": "such bytes are no files of images",
     "object_segmentation_polygon_to_mask": "such points are errors of the run",
     "roi_align": "numbers of images out of range are errors of the run",

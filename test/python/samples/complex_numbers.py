@@ -40,6 +40,7 @@ SAMPLES = [
         "fourier_of_pairs", [t(3, 4, 2)], {"dims": [1], "form": "c2c", "forward": True, "factor": 1.0}, dtypes=WIDE
     ),
     Sample("stft", [t(2, 3, 4), t(4)], {"onesided": True}, dtypes=WIDE),
+    Sample("stft", [t(2, 3, 4), t(4)], dtypes=ONE),
     Sample("stft", [t(1, 3, 5)], {"n_fft": 5, "normalized": True, "return_complex": True}),
     Sample("broadcast_add", [t(2, 3), t(3)], dtypes=COMPLEX),
     Sample("broadcast_sub", [t(2, 3), t(3)], dtypes=ONE),
@@ -140,6 +141,7 @@ BAD = [
     Bad("fft_r2c", [t(2)], {"dims": [1], "onesided": True, **BACKWARD}, match="expected dims in [-1, 1), got 1"),
     Bad("fft_r2c", [t(0)], {"dims": [0], "onesided": True, **BACKWARD}, match="static sizes of at least 1"),
     Bad("fft_c2r", [t(4)], {"dims": [0], "last_dim_size": 5, **BACKWARD}, match="to be 3, got 4", dtype=complex64),
+    Bad("stft", [t(2, 3, 4)], {"onesided": True}, match="onesided to be false", dtype=complex64),
     Bad("stft", [t(2, 3)], match="expected input of rank 3"),
     Bad("stft", [t(2, 3, 4)], {"n_fft": 5}, match="a static size that is n_fft"),
     Bad("stft", [t(2, 3, 4), t(3)], match="expected a window of 4 elements"),

@@ -192,6 +192,20 @@ def test_parameter_groups():
         optim.Adam([a], betas=(1.0, 0.5))
 
 
+@pytest.mark.parametrize("wrap", [lambda f: f, flow.compile])
+def test_groups_scale_the_learning_rate(wrap):
+    """The factor is read at every run, as the rate is."""
+    slow, fast = flow.ones(1).requires_grad_(), flow.ones(1).requires_grad_()
+    optimizer = flow.optim.SGD([{"params": [slow], "lr_scale": 0.25}, {"params": [fast]}], lr=0.5)
+    for p in (slow, fast):
+        p.grad = flow.ones(1)
+    step = wrap(lambda: optimizer.step() or flow.zeros(1))
+    step()
+    optimizer.param_groups[1]["lr_scale"] = 0.5
+    step()
+    assert (slow.item(), fast.item()) == (1 - 2 * 0.125, 1 - 0.5 - 0.25)
+
+
 def test_parameters_without_gradients_stay():
     a, b = (nn.Parameter(np.ones(2, np.float32)) for _ in range(2))
     optimizer = optim.Adam([a, b])
