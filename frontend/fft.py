@@ -11,11 +11,11 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from oneflow.dialect.tensor_desc import Dim
+from oneflow.dialect import dtypes
 from oneflow.frontend import functional as F  # noqa: N812
 from oneflow.frontend.core.dispatch import dispatch
 from oneflow.frontend.core.errors import fail
-from oneflow.frontend.core.tensor import Tensor
+from oneflow.frontend.core.tensor import Size, Tensor
 from oneflow.frontend.functional import shape as sh
 from oneflow.frontend.functional.rules import to_float
 
@@ -31,21 +31,28 @@ _NORMS = ("backward", "ortho", "forward")
 _LAST_TWO = (-2, -1)
 
 
-def _scale(norm: str | None, forward: bool, sizes: Sequence[Dim]) -> dict[str, Any]:
-    """The attributes of the factor of a transform of these sizes.
+def _mode(norm: str | None, forward: bool) -> int:
+    """OneFlow's number for the factor of a transform.
 
     Raises:
-        OneFlowError: the norm is unknown, or a size is dynamic.
+        OneFlowError: the norm is unknown.
     """
     name = norm or "backward"
     if name not in _NORMS:
         raise fail(f"expected norm to be one of {', '.join(_NORMS)} or None, got {norm!r}")
-    if None in sizes:
-        raise fail(f"expected static sizes of the transformed dimensions, got {list(sizes)}; trace with static sizes")
-    mode = _BY_ROOT if name == "ortho" else _BY_SIZE if (name == "forward") == forward else _PLAIN
-    count = math.prod(d for d in sizes if d is not None)
-    factor = {_PLAIN: 1.0, _BY_ROOT: 1 / math.sqrt(max(count, 1)), _BY_SIZE: 1 / max(count, 1)}[mode]
-    return {"norm_mode": mode, "norm_fct": factor}
+    return _BY_ROOT if name == "ortho" else _BY_SIZE if (name == "forward") == forward else _PLAIN
+
+
+def scaled(name: str, x: Tensor, sizes: Sequence[Any], mode: int, **attrs: Any) -> Tensor:
+    """A transform of these sizes, with a factor by OneFlow's number; of dynamic sizes, the result is divided."""
+    count = math.prod(sizes)
+    if not isinstance(count, Size) or mode == _PLAIN:
+        known = count if isinstance(count, int) else 1
+        factor = {_PLAIN: 1.0, _BY_ROOT: 1 / math.sqrt(max(known, 1)), _BY_SIZE: 1 / max(known, 1)}[mode]
+        return dispatch(name, x, norm_mode=mode, norm_fct=factor, **attrs)
+    plain = dispatch(name, x, norm_mode=_PLAIN, norm_fct=1.0, **attrs)
+    real = F.cast(count, dtypes.float64)
+    return F.div(plain, F.cast(F.sqrt(real) if mode == _BY_ROOT else real, plain.dtype.part))
 
 
 def _dims(x: Tensor, s: Dims, dim: Dims) -> tuple[list[int], list[int]]:
@@ -84,9 +91,8 @@ def _resized(x: Tensor, dims: Sequence[int], sizes: Sequence[int]) -> Tensor:
     return x
 
 
-def _sizes_of(x: Tensor, dims: Sequence[int]) -> list[Dim]:
-    shape = x.desc.shape or ()
-    return [shape[d] for d in dims]
+def _sizes_of(x: Tensor, dims: Sequence[int]) -> list[Any]:
+    return [x.size(d) for d in dims]
 
 
 def _complex(x: Any, s: Dims, dim: Dims, norm: str | None, forward: bool) -> Tensor:
@@ -96,10 +102,10 @@ def _complex(x: Any, s: Dims, dim: Dims, norm: str | None, forward: bool) -> Ten
     x = _resized(x, dims, sizes)
     if not dims:
         return x if x.dtype.is_complex else F.cast(x, x.dtype.complex)
-    scale = _scale(norm, forward, _sizes_of(x, dims))
+    factor = _sizes_of(x, dims), _mode(norm, forward)
     if x.dtype.is_complex:
-        return dispatch("fft_c2c", x, dims=dims, forward=forward, **scale)
-    spectrum = dispatch("fft_r2c", x, dims=dims, onesided=False, **scale)
+        return scaled("fft_c2c", x, *factor, dims=dims, forward=forward)
+    spectrum = scaled("fft_r2c", x, *factor, dims=dims, onesided=False)
     return spectrum if forward else F.conj(spectrum)
 
 
@@ -112,7 +118,7 @@ def _from_real(x: Any, s: Dims, dim: Dims, norm: str | None, forward: bool, name
     if not dims:
         raise fail(f"expected at least one dimension for {name}, got dim={list(dim or ())} of {x.desc}")
     x = _resized(x, dims, sizes)
-    spectrum = dispatch("fft_r2c", x, dims=dims, onesided=True, **_scale(norm, forward, _sizes_of(x, dims)))
+    spectrum = scaled("fft_r2c", x, _sizes_of(x, dims), _mode(norm, forward), dims=dims, onesided=True)
     return spectrum if forward else F.conj(spectrum)
 
 
@@ -125,13 +131,13 @@ def _to_real(x: Any, s: Dims, dim: Dims, norm: str | None, forward: bool, name: 
         raise fail(f"expected at least one dimension for {name}, got dim={list(dim or ())} of {x.desc}")
     last = sizes[-1]
     if last == -1:
-        half = _sizes_of(x, dims)[-1]
+        half = x.shape[dims[-1]]
         if half is None or half < 2:
             raise fail(f"expected a static size of at least 2 of the last dimension, or n, for {name}, got {x.desc}")
         last = 2 * (half - 1)
     x = _resized(x, dims, [*sizes[:-1], last // 2 + 1])
-    scale = _scale(norm, forward, [*_sizes_of(x, dims)[:-1], last])
-    return dispatch("fft_c2r", F.conj(x) if forward else x, dims=dims, last_dim_size=last, **scale)
+    factor = [*_sizes_of(x, dims)[:-1], last], _mode(norm, forward)
+    return scaled("fft_c2r", F.conj(x) if forward else x, *factor, dims=dims, last_dim_size=last)
 
 
 def _one(n: int | None) -> list[int] | None:

@@ -41,10 +41,10 @@ def _resized(shape: Shape, axis: int, size: int) -> Shape:
     return (*shape[:axis], size, *shape[axis + 1 :])
 
 
-def _expect_sizes(op: Call, axes: Sequence[int], sizes: Shape) -> None:
-    """Checks that the transformed axes have elements."""
+def _expect_sizes(op: Call, axes: Sequence[int], sizes: Shape, resizes: bool) -> None:
+    """Checks that the transformed axes have elements, and static sizes where the sizes of the result differ."""
     transformed_sizes = [sizes[op.normalize_axis(a, len(sizes))] for a in axes]
-    if None in transformed_sizes or 0 in transformed_sizes:
+    if 0 in transformed_sizes or (resizes and None in transformed_sizes):
         raise op.error(f"expected static sizes of at least 1 along axes {list(axes)}, got {op.operands[0]}")
 
 
@@ -93,7 +93,7 @@ class FftC2c:
 
     def types(op: Call) -> TensorDesc:
         expect_dtype(op, "input", op.input, dtypes.COMPLEX)
-        _expect_sizes(op, _axes(op, op.input.rank), op.input.shape)
+        _expect_sizes(op, _axes(op, op.input.rank), op.input.shape, False)
         desc: TensorDesc = op.input
         return desc
 
@@ -117,14 +117,14 @@ class FftR2c:
     def types(op: Call) -> TensorDesc:
         expect_dtype(op, "input", op.input, dtypes.PARTS, only_real=True)
         axes, shape = _axes(op, op.input.rank), op.input.shape
-        _expect_sizes(op, axes, shape)
+        _expect_sizes(op, axes, shape, op.onesided)
         if op.onesided:
             shape = _resized(shape, axes[-1], shape[axes[-1]] // 2 + 1)
         return TensorDesc(shape, op.input.dtype.complex)
 
     def grad(ops: Builder, op: Call, dout: Value) -> dict[str, Any]:
         last = _axes(op, op.input.rank)[-1]
-        missing = op.input.shape[last] - dout.shape[last]
+        missing = op.input.shape[last] - dout.shape[last] if op.onesided else 0
         scale = {"norm_mode": op.norm_mode, "norm_fct": op.norm_fct}
 
         def dx() -> Value:
@@ -164,7 +164,7 @@ class FftC2r:
         expect_dtype(op, "input", op.input, dtypes.COMPLEX)
         axes = _axes(op, op.input.rank)
         shape = _resized(op.input.shape, axes[-1], op.last_dim_size)
-        _expect_sizes(op, axes, shape)
+        _expect_sizes(op, axes, shape, True)
         _expect_half(op, "input", op.input.shape[axes[-1]], axes[-1], op.last_dim_size)
         return TensorDesc(shape, op.input.dtype.part)
 
@@ -199,7 +199,7 @@ def _pairs_types(op: Call) -> TensorDesc:
     if op.form == "c2r":
         _expect_half(op, "in", shape[last], last, op.size)
         shape = _resized(shape, last, op.size)
-    _expect_sizes(op, axes, shape)
+    _expect_sizes(op, axes, shape, op.form in ("r2c", "c2r"))
     if op.form == "c2r":
         return TensorDesc(shape, op.in_.dtype)
     if op.form == "r2c":

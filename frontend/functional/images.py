@@ -9,7 +9,8 @@ from typing import Any
 
 from oneflow.frontend.core.dispatch import as_tensor, dispatch, dispatch_all
 from oneflow.frontend.core.errors import fail
-from oneflow.frontend.core.tensor import Tensor
+from oneflow.frontend.core.tensor import Size, Tensor
+from oneflow.frontend.functional.dynamic_resizing import averaged
 from oneflow.frontend.functional.padding import as_batch, pad
 from oneflow.frontend.functional.rules import as_common, check_parameters, describe
 
@@ -27,7 +28,7 @@ _KEPT = "None leaves a dimension as it is."
 
 def per_dimension(value: Sizes, count: int, name: str) -> tuple[int, ...]:
     """A number for each spatial dimension."""
-    values = (value,) * count if isinstance(value, int) else tuple(value)
+    values = (value,) * count if isinstance(value, (int, Size)) else tuple(value)
     if len(values) == 1:
         values *= count
     if len(values) != count:
@@ -190,32 +191,39 @@ def _avg_pool(spatial: int) -> Callable[..., Tensor]:
 def _adaptive(spatial: int) -> Callable[..., Tensor]:
     def function(x: Any, output_size: Kept, data_format: str = "channels_first") -> Tensor:
         images, drop_batch = as_batch(as_tensor(x), spatial)
-        inside = images.shape[2:] if data_format == "channels_first" else images.shape[1:-1]
+        sizes = images.sizes()
+        parts = _windows(output_size, sizes[2:] if data_format == "channels_first" else sizes[1:-1])
+        if any(isinstance(n, Size) for n in parts) and data_format == "channels_first":
+            return drop_batch(averaged(images, parts))
         name = f"adaptive_avg_pool{spatial}d"
-        return drop_batch(dispatch(name, images, output_size=_windows(output_size, inside), data_format=data_format))
+        return drop_batch(dispatch(name, images, output_size=_static(parts, output_size), data_format=data_format))
 
     doc = "The means of windows that cut each spatial dimension into `output_size` parts of nearly one size."
     return describe(function, f"adaptive_avg_pool{spatial}d", f"{doc} {_KEPT}")
 
 
-def _windows(output_size: Kept, inside: Sequence[int | None]) -> list[int]:
-    """The number of parts of each dimension.
+def _windows(output_size: Kept, inside: Sequence[Any]) -> list[Any]:
+    """The number of parts of each dimension."""
+    entries = (output_size,) if output_size is None or isinstance(output_size, (int, Size)) else output_size
+    wanted = per_dimension(entries, len(inside), "output_size")  # type: ignore[arg-type]
+    return [n if n is not None else size for n, size in zip(wanted, inside, strict=True)]
+
+
+def _static(parts: Sequence[Any], output_size: Kept) -> list[int]:
+    """The numbers of parts.
 
     Raises:
-        TraceError: all are to stay of a size that is known at run time only.
+        TraceError: a number is known at run time only.
     """
-    entries = (output_size,) if output_size is None or isinstance(output_size, int) else output_size
-    wanted = per_dimension(entries, len(inside), "output_size")  # type: ignore[arg-type]
-    sizes = [n if n is not None else size for n, size in zip(wanted, inside, strict=True)]
-    if None in sizes:
+    if any(isinstance(n, Size) for n in parts):
         raise fail(f"expected a number in output_size for each dimension of unknown size, got {output_size}")
-    return [int(n) for n in sizes if n is not None]
+    return [int(n) for n in parts]
 
 
 def _adaptive_max(spatial: int) -> Callable[..., Any]:
     def function(x: Any, output_size: Kept, return_indices: bool = False) -> Any:
         images, drop_batch = as_batch(as_tensor(x), spatial)
-        parts = _windows(output_size, images.shape[2:])
+        parts = _static(_windows(output_size, images.sizes()[2:]), output_size)
         name = f"adaptive_max_pool{spatial}d"
         results = dispatch_all(name, images, output_size=parts, data_format="channels_first")
         largest, index = map(drop_batch, results)

@@ -11,7 +11,7 @@ from oneflow.dialect import dtypes
 from oneflow.frontend.core.dispatch import as_tensor, dispatch, dispatch_all
 from oneflow.frontend.core.errors import fail
 from oneflow.frontend.core.promotion import is_number
-from oneflow.frontend.core.tensor import Tensor
+from oneflow.frontend.core.tensor import Size, Tensor
 from oneflow.frontend.functional import shape as sh
 from oneflow.frontend.functional.data_dependent import values_of
 from oneflow.frontend.functional.rules import as_common, cast
@@ -63,10 +63,10 @@ def sort(input: Any, dim: int = -1, descending: bool = False, *, stable: bool = 
     return Ordered(_back(values, x, dim), _back(indices, x, dim))
 
 
-def topk(input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Ordered:
+def topk(input: Any, k: int | Size, dim: int = -1, largest: bool = True, sorted: bool = True) -> Ordered:
     """The `k` largest, or smallest, elements along `dim`, the most extreme first, and their positions (int64).
 
-    The order is the same with `sorted` as without.
+    The order is the same with `sorted` as without. `k` may be a dynamic size.
 
     Raises:
         OneFlowError: the dimension has fewer elements than `k`.
@@ -74,9 +74,10 @@ def topk(input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool =
     x = as_tensor(input)
     rows = _last(x, dim)
     size = rows.shape[-1]
-    if isinstance(k, bool) or not isinstance(k, int) or not 0 <= k <= (k if size is None else size):
+    is_static = not isinstance(k, Size)
+    if is_static and (type(k) is not int or not 0 <= k <= (k if size is None else size)):
         raise fail(f"expected k from 0 to the {size} elements along dimension {dim} of {x.desc}, got {k!r}")
-    if largest and size is not None:
+    if largest and size is not None and is_static:
         indices = dispatch("top_k", rows, k=k, sorted=sorted)
     else:
         order = sh.narrow(dispatch("arg_sort", rows, direction=_direction(largest)), -1, 0, k)

@@ -10,10 +10,13 @@ from typing import Any
 
 from oneflow.frontend.core.dispatch import as_tensor, dispatch
 from oneflow.frontend.core.errors import fail
-from oneflow.frontend.core.tensor import Tensor
+from oneflow.frontend.core.tensor import Size, Tensor
+from oneflow.frontend.functional.dynamic_resizing import averaged, resized
 from oneflow.frontend.functional.images import Sizes, per_dimension
+from oneflow.frontend.functional.indexing import getitem
 from oneflow.frontend.functional.padding import as_batch, pad
-from oneflow.frontend.functional.shape import permute, reshape, slice, stack, transpose, unbind
+from oneflow.frontend.functional.shape import permute, reshape, stack, transpose, unbind
+from oneflow.frontend.functional.sizes import real, rounded
 
 __all__ = [
     "channel_shuffle", "fold", "interpolate", "pixel_shuffle", "pixel_unshuffle", "unfold",
@@ -62,7 +65,10 @@ def interpolate(
     scales = [0.0] * spatial if scale_factor is None else _factors(scale_factor, spatial)
     sizes = [] if size is None else list(per_dimension(size, spatial, "size"))
     if size is None and (recompute_scale_factor or mode == "area"):
-        sizes = [int(n * s) for n, s in zip(x.sizes()[2:], scales, strict=True)]
+        sizes = [rounded("floor", real("*", n, s)) for n, s in zip(x.sizes()[2:], scales, strict=True)]
+        scales = [0.0] * spatial
+    if any(isinstance(n, Size) for n in sizes):
+        return averaged(x, sizes) if mode == "area" else resized(x, sizes, scales, mode, bool(align_corners))
     if mode == "area":
         return dispatch(f"adaptive_avg_pool{spatial}d", x, output_size=sizes, data_format="channels_first")
     corners = {"align_corners": bool(align_corners)} if mode in smooth else {}
@@ -155,7 +161,8 @@ def unfold(input: Any, kernel_size: Sizes, dilation: Sizes = 1, padding: Sizes =
     x = pad(x, blocks.border(1))
     batch, channels, *sizes = x.sizes()
     counts = blocks.counts(sizes)
-    parts = [slice(x, [(None, None, None), (None, None, None), *at]) for at in blocks.slices(counts)]
+    every = slice(None)
+    parts = [getitem(x, (every, every, *(slice(*triple) for triple in at))) for at in blocks.slices(counts)]
     return drop_batch(reshape(stack(parts, 2), (batch, channels * len(parts), counts[0] * counts[1])))
 
 

@@ -335,7 +335,7 @@ def select(x: Any, dim: int, index: int) -> Tensor:
     return squeeze(narrow(x, at, index, 1), at)
 
 
-def narrow(x: Any, dim: int, start: int, length: int) -> Tensor:
+def narrow(x: Any, dim: int, start: int | Size, length: int | Size) -> Tensor:
     """`length` slices of `x` along `dim` from `start` on; a negative start counts from the end."""
     if not isinstance(start, Size) and not isinstance(length, Size):
         return dispatch("narrow", x, dim=dim, start=start, length=length)

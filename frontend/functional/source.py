@@ -16,7 +16,7 @@ from oneflow.frontend.core.tensor import Size, Tensor
 from oneflow.frontend.functional.elementwise import add, eq, lt, mul, pow, sin, square, sub, where
 from oneflow.frontend.functional.rules import cast, constant
 from oneflow.frontend.functional.shape import as_arguments, unsqueeze
-from oneflow.frontend.functional.sizes import shaped
+from oneflow.frontend.functional.sizes import real, rounded, shaped
 
 __all__ = [
     "arange", "empty", "empty_like", "eye", "full", "full_like", "hann_window", "linspace", "logspace", "ones",
@@ -92,8 +92,8 @@ def arange(start: Any, end: Any = None, step: Any = 1, *, dtype: DType | None = 
     floats.
     """
     start, end, step = map(as_scalar, (0, start, step) if end is None else (start, end, step))
-    if any(isinstance(v, Size) for v in (start, end)):
-        return _counted(start, end, step, dtype or dtypes.int64)
+    if any(isinstance(v, Size) for v in (start, end, step)):
+        return _counted(start, end, step, dtype)
     if not all(is_number(v) for v in (start, end, step)):
         raise fail("expected Python numbers for arange: a length that depends on a tensor's value is not static")
     if step == 0:
@@ -107,13 +107,17 @@ def arange(start: Any, end: Any = None, step: Any = 1, *, dtype: DType | None = 
     return dispatch("arange", dtype=target, **attrs)
 
 
-def _counted(start: Any, end: Any, step: Any, dtype: DType) -> Tensor:
-    """Integers from and to sizes that are known at run time only."""
-    known = [v for v in (start, end, step) if not isinstance(v, Size)]
-    if isinstance(step, Size) or any(isinstance(v, bool) or not isinstance(v, int) for v in known) or not step:
-        raise fail(f"expected integers, and a step other than 0, with a dynamic size, got {start, end, step}")
-    numbers = shaped([-((start - end) // step)])
-    return cast(add(mul(numbers, step), start), dtype)
+def _counted(start: Any, end: Any, step: Any, dtype: DType | None) -> Tensor:
+    """Numbers from and to sizes that are known at run time only."""
+    known = [as_number(v) if is_number(v) else v for v in (start, end, step) if not isinstance(v, Size)]
+    if isinstance(step, Size) or any(type(v) not in (int, float) for v in known) or not step:
+        raise fail(f"expected numbers, and a static step other than 0, with a dynamic size, got {start, end, step}")
+    if all(isinstance(v, int) for v in known):
+        count, kind = -((start - end) // step), dtypes.int64
+    else:
+        count = rounded("ceil", real("/", real("-", end, start), step))
+        kind = dtype if dtype and dtype.is_float else get_default_dtype()
+    return cast(add(mul(cast(shaped([count]), kind), step), start), dtype or kind)
 
 
 @tensor_factory

@@ -24,9 +24,15 @@ from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend.core.arrays import is_array, to_array
 from oneflow.frontend.core.spec import TensorSpec
 from oneflow.frontend.eager.tensor import EagerTensor
-from oneflow.frontend.importers.onnx import writer_control, writer_sizes, writer_windows  # noqa: F401  add rows
+from oneflow.frontend.importers.onnx import (  # noqa: F401  add rows
+    writer_control,
+    writer_ordering,
+    writer_sizes,
+    writer_windows,
+)
 from oneflow.frontend.importers.onnx.errors import OnnxError
 from oneflow.frontend.importers.onnx.types import NUMBERS
+from oneflow.frontend.importers.onnx.writer_bodies import write_body
 from oneflow.frontend.importers.onnx.writer_table import ROWS
 from oneflow.frontend.nn.module import Module
 from oneflow.frontend.tracing.callables import Callee, bind, entry_name
@@ -183,6 +189,8 @@ class _Writer:
             return
         record = dialect.record_of(op) if dialect.is_oneflow(op) else None
         row = ROWS.get(record.name) if record else None
+        if record is not None and row is None and record.scalar is not None:
+            row = write_body
         if record is None or row is None:
             raise OnnxError(f"{op.name} has no counterpart in ONNX ({op.location})")
         call = dialect.operand_call(op, record, self._values.__getitem__)

@@ -70,7 +70,8 @@ class Graph:
 
     def __init__(self, module: fx.GraphModule, names: dict[str, str] | None = None) -> None:
         self.module = module
-        self.nodes = [n for n in module.graph.nodes if n.op != "call_function" or _is_needed(n)]
+        needed = _needed(module.graph)
+        self.nodes = [n for n in module.graph.nodes if n in needed]
         missing = sorted({_name(n) for n in self.nodes if n.op == "call_function" and not _is_known(n)})
         missing += [f"the call {n.target}" for n in self.nodes if n.op in ("call_module", "call_method")]
         if missing:
@@ -144,8 +145,14 @@ def _input(node: fx.Node, name: str) -> Input:
     return Input(name, None, TensorSpec(shape, dtype_of(value.dtype), name))
 
 
-def _is_needed(node: fx.Node) -> bool:
-    return (bool(node.users) or counterpart(node) is not None) and not _CHECKS.search(str(node.target))
+def _needed(graph: fx.Graph) -> set[fx.Node]:
+    """The nodes that results and updates depend on, and all that are no calls."""
+    needed: set[fx.Node] = set()
+    for node in reversed(graph.nodes):
+        is_read = not needed.isdisjoint(node.users) or counterpart(node) is not None
+        if node.op != "call_function" or (is_read and not _CHECKS.search(str(node.target))):
+            needed.add(node)
+    return needed
 
 
 def _is_known(node: fx.Node) -> bool:

@@ -74,7 +74,7 @@ def select_backward(grad: Any, sizes: Any, dim: int, index: Any) -> Any:
 def slice_scatter(x: Any, value: Any, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Any:
     dim %= x.rank
     size = x.size(dim)
-    first = bound(start or 0, size) if start is not None else 0
+    first = 0 if start is None else bound(start, size)
     last = size if _is_end(end) else bound(end, size)
     if step == 1 and any(isinstance(v, Size) for v in (first, last, size)):
         before, _, after = sections(x, dim, [first, last - first, size - last])
@@ -85,8 +85,9 @@ def slice_scatter(x: Any, value: Any, dim: int = 0, start: Any = None, end: Any 
 
 
 @aten("select_scatter.default")
-def select_scatter(x: Any, value: Any, dim: int, index: int) -> Any:
-    index = index + x.size(dim) if index < 0 else index
+def select_scatter(x: Any, value: Any, dim: int, index: Any) -> Any:
+    if not isinstance(index, Size) and index < 0:
+        index = index + x.size(dim)
     return slice_scatter(x, F.unsqueeze(value, dim % x.rank), dim, index, index + 1)
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 from oneflow.frontend import functional as F  # noqa: N812
 from oneflow.frontend.core.dispatch import dispatch, dispatch_all
+from oneflow.frontend.core.tensor import Size
+from oneflow.frontend.functional.dynamic_resizing import resized
 from oneflow.frontend.functional.images import per_dimension
 from oneflow.frontend.functional.padding import as_batch
 from oneflow.frontend.functional.sampling import written_at
@@ -81,7 +84,7 @@ for _spatial in (1, 2, 3):
         _gradient(_average_pool(_spatial), f"avg_pool{_spatial}d_backward.default")
         aten(f"_adaptive_avg_pool{_spatial}d_backward.default")(
             lambda grad, x, _pool=_ADAPTIVE[_spatial], _n=_spatial: pulled_back(
-                lambda v: _pool(v, grad.shape[-_n:]), grad, x
+                lambda v: _pool(v, grad.sizes()[grad.rank - _n :]), grad, x
             )
         )
 
@@ -102,9 +105,10 @@ def _resize_sizes(mode: str, has_corners: bool, spatial: int) -> Callable[..., A
 
     def build(x: Any, size: Any, *rest: Any) -> Any:
         corners, factors = (rest[0], rest[1:]) if has_corners else (None, rest)
-        names = _SCALES[spatial]
-        scales = dict(zip(names, [f or 0.0 for f in (*factors, *[None] * spatial)], strict=False))
-        attrs = scales | ({"align_corners": corners} if has_corners else {})
+        scales = [f or 0.0 for f in (*factors, *[None] * spatial)][:spatial]
+        if any(isinstance(n, Size) for n in size):
+            return resized(x, size, scales, mode, bool(corners))
+        attrs = dict(zip(_SCALES[spatial], scales, strict=True)) | ({"align_corners": corners} if has_corners else {})
         name = f"upsample_{mode.replace('-', '_')}_{spatial}d"
         return dispatch(name, x, output_size=size, data_format="channels_first", **attrs)
 
@@ -141,7 +145,18 @@ for _name, _mode, _has_corners, _spatial in _MODES:
 
 rows({F.pixel_shuffle: "pixel_shuffle", F.pixel_unshuffle: "pixel_unshuffle", F.channel_shuffle: "channel_shuffle"})
 aten("im2col.default")(F.unfold)
-aten("col2im.default")(F.fold)
+
+
+@aten("col2im.default")
+def fold(x: Any, size: Any, kernel: Any, dilation: Any, padding: Any, stride: Any) -> Any:
+    """Sums of blocks; of dynamic sizes, the gradient of the images by their blocks."""
+    windows = kernel, dilation, padding, stride
+    if None not in x.shape and not any(isinstance(n, Size) for n in size):
+        return F.fold(x, size, *windows)
+    *batch, columns, _ = x.sizes()
+    images = F.zeros((*batch, columns // math.prod(kernel), *size), dtype=x.dtype)
+    return pulled_back(lambda v: F.unfold(v, *windows), x, images)
+
 
 #: The numbers by which ATen names how images are read between and outside of their elements.
 _BETWEEN, _OUTSIDE = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection")

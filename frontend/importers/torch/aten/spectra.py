@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
 from oneflow.frontend import functional as F  # noqa: N812
-from oneflow.frontend.core.dispatch import dispatch
+from oneflow.frontend.fft import scaled
 from oneflow.frontend.importers.torch.table import aten, rows
 
 rows({
-    F.angle: "angle", F.complex: "complex", F.conj: "_conj conj_physical _conj_physical", F.imag: "imag",
-    F.polar: "polar", F.real: "real", F.view_as_complex: "view_as_complex view_as_complex_copy",
+    F.angle: "angle", F.complex: "complex", F.conj: "_conj _conj_copy conj_physical _conj_physical", F.imag: "imag",
+    F.neg: "_neg_view _neg_view_copy", F.polar: "polar", F.real: "real",
+    F.view_as_complex: "view_as_complex view_as_complex_copy",
     F.view_as_real: "view_as_real view_as_real_copy",
 })  # fmt: skip
 
 
-def _scale(sizes: Sequence[int], normalization: int) -> dict[str, Any]:
-    """The attributes of the factor: 1, 1 / sqrt(n) or 1 / n, with the same numbers in PyTorch and OneFlow."""
-    factor = math.prod(sizes) ** (0.0, -0.5, -1.0)[normalization]
-    return {"norm_mode": normalization, "norm_fct": factor}
-
-
-def _sizes(x: Any, dim: Sequence[int]) -> list[int]:
+def _sizes(x: Any, dim: Sequence[int]) -> list[Any]:
     return [x.size(d) for d in dim]
 
 
@@ -31,18 +25,18 @@ def _sizes(x: Any, dim: Sequence[int]) -> list[int]:
 def complex_to_complex(x: Any, dim: Sequence[int], normalization: int, forward: bool) -> Any:
     if not dim:
         return x
-    return dispatch("fft_c2c", x, dims=list(dim), forward=forward, **_scale(_sizes(x, dim), normalization))
+    return scaled("fft_c2c", x, _sizes(x, dim), normalization, dims=list(dim), forward=forward)
 
 
 @aten("_fft_r2c.default")
 def real_to_complex(x: Any, dim: Sequence[int], normalization: int, onesided: bool) -> Any:
-    return dispatch("fft_r2c", x, dims=list(dim), onesided=onesided, **_scale(_sizes(x, dim), normalization))
+    return scaled("fft_r2c", x, _sizes(x, dim), normalization, dims=list(dim), onesided=onesided)
 
 
 @aten("_fft_c2r.default")
 def complex_to_real(x: Any, dim: Sequence[int], normalization: int, last_dim_size: int) -> Any:
-    scale = _scale([*_sizes(x, dim)[:-1], last_dim_size], normalization)
-    return dispatch("fft_c2r", x, dims=list(dim), last_dim_size=last_dim_size, **scale)
+    sizes = [*_sizes(x, dim)[:-1], last_dim_size]
+    return scaled("fft_c2r", x, sizes, normalization, dims=list(dim), last_dim_size=last_dim_size)
 
 
 @aten("resolve_conj.default", "resolve_neg.default")

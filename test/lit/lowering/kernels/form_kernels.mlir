@@ -144,3 +144,24 @@ func.func @negated(%x: tensor<4xf32>) -> tensor<4xf32> {
 func.func @negated_kernel_0(%x: tensor<4xf32>) -> tensor<4xf32> {
   return %x : tensor<4xf32>
 }
+
+// -----
+
+// A check of positions has no results; it is a kernel.
+// CHECK-LABEL: func.func private @checked_kernel_0(
+// CHECK-SAME: oneflow.kernel = "pointwise"
+// CHECK: func.call @oneflow_rt_check_index
+// CHECK-LABEL: func.func @checked(
+// CHECK: call @checked_kernel_0(%arg0) : (tensor<4xi64>) -> ()
+func.func private @oneflow_rt_check_index(i64, i64, i32) -> i64
+#id = affine_map<(d0) -> (d0)>
+func.func @checked(%x: tensor<4xi64>) -> tensor<4xi64> {
+  %size = arith.constant 3 : i64
+  %number = arith.constant 0 : i32
+  linalg.generic {indexing_maps = [#id], iterator_types = ["parallel"]} ins(%x : tensor<4xi64>) {
+  ^bb0(%a: i64):
+    %0 = func.call @oneflow_rt_check_index(%a, %size, %number) : (i64, i64, i32) -> i64
+    linalg.yield
+  }
+  return %x : tensor<4xi64>
+}

@@ -118,3 +118,39 @@ def test_numbers_as_arguments():
         result = compiled(x, number)
         torch.testing.assert_close(result, (x * number).sin())
         torch.testing.assert_close(torch.autograd.grad(result.sum(), x)[0], number * (x * number).cos())
+
+
+def resized_images(x, y):
+    """Images in the sizes of another tensor, in every mode."""
+    modes = ("nearest", "nearest-exact", "bilinear", "bicubic", "area")
+    images = [nn.functional.interpolate(x, size=y.shape, mode=mode) for mode in modes]
+    aligned = nn.functional.interpolate(x, size=y.shape, mode="bicubic", align_corners=True)
+    rounded = nn.functional.interpolate(x, scale_factor=1.7, mode="bilinear", recompute_scale_factor=True)
+    return [*images, aligned, rounded, nn.functional.adaptive_avg_pool2d(x, (y.shape[0], 2))]
+
+
+def operators_of_sizes(x, y):
+    """Operators that have sizes as arguments."""
+    rows, columns = y.shape
+    updated = y.clone()
+    updated[:, columns - 1] = 2.0
+    values, positions = torch.topk(y, columns // 2, -1)
+    return [
+        torch.arange(columns, -rows, -1.0) + torch.arange(0.5, rows + columns, 1)[: rows + columns],
+        torch.arange(0.5, columns, 0.75),
+        torch.fft.fft(torch.fft.ifft(y, dim=-1, norm="ortho"), dim=-2, norm="forward").imag,
+        nn.functional.unfold(x, (3, 2), padding=1, stride=2, dilation=(1, 2)),
+        updated, values, positions,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("function", [resized_images, operators_of_sizes])
+def test_operators_take_dynamic_sizes(function):
+    compiled = torch.compile(function, backend="oneflow", dynamic=True, options={"fallback": False})
+    for images, sizes in (((2, 3, 5, 7), (9, 4)), ((3, 3, 6, 4), (3, 8))):
+        x, y = torch.randn(images, requires_grad=True), torch.randn(sizes)
+        wanted, found = function(x, y), compiled(x, y)
+        for a, b in zip(wanted, found, strict=True):
+            torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-5)
+        losses = [sum(r.square().sum() for r in results if r.requires_grad) for results in (wanted, found)]
+        torch.testing.assert_close(*(torch.autograd.grad(loss, x)[0] for loss in losses), rtol=1e-4, atol=1e-4)

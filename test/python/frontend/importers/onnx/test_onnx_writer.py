@@ -211,3 +211,33 @@ def test_loops_and_branches_are_nodes_with_graphs():
         for found in (session.run(None, {model.graph.input[0].name: given}), flow.from_onnx(model)(given)):
             for one, other in zip(found, wanted, strict=True):
                 np.testing.assert_allclose(np.asarray(one), other, rtol=1e-5, atol=1e-6)
+
+
+def bodies(x, y, i, j):
+    """Operators without a row, each operation of whose scalar body is a node."""
+    p = x.abs()
+    return [
+        flow.expm1(x), flow.log1p(p), flow.exp2(x), flow.log10(p + 1), flow.trunc(x * 3), flow.frac(x * 3),
+        flow.lerp(x, y, 0.3), flow.floor_divide(x, y), flow.fmod(x, y), flow.floor_divide(i, j), flow.fmod(i, j),
+        flow.ops.xlogy(p, p + 1), nn.functional.hardshrink(x), nn.functional.threshold(x, 0.1, 2.0),
+    ]  # fmt: skip
+
+
+def ordered(x, y, i, j):
+    """Operators that order elements or write slices."""
+    updated = x.clone()
+    updated[1:3, ::2] = y[:3]
+    return [*flow.topk(x, 2), flow.argsort(i, descending=True), flow.sort(x)[0], updated]
+
+
+@pytest.mark.parametrize("function", [bodies, ordered])
+def test_scalar_bodies_and_orders(function):
+    near_zero = [0, 1e-6, -1e-6, 5, 20, 0.9]
+    x = np.concatenate([RNG.normal(size=(3, 6)), [near_zero]]).astype(np.float32)
+    y = RNG.normal(size=6).astype(np.float32)
+    i, j = np.array([[7, -7, 5], [0, 3, -4]]), np.array([2, -3, 0])
+    session = onnxruntime.InferenceSession(flow.to_onnx(function, x, y, i, j).SerializeToString())
+    found = session.run(None, {"x": x, "y": y, "i": i, "j": j})
+    for a, b in zip(found, flow.compile(function)(x, y, i, j), strict=True):
+        assert a.dtype == b.dtype
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-12)
