@@ -119,8 +119,8 @@ class Panel:
         contraction, nest, outermost = self.contraction, self.nest, self.contraction.depth[0]
         if len(contraction.depth) == 1 or not contraction.exceeds_cache(contraction.right):
             return
-        here = nest.indices
-        later = here | {outermost.id: self.writer.add(here[outermost.id], PREFETCH_STEPS), contraction.depth[-1].id: 0}
+        here, last_loop = nest.indices, contraction.depth[-1]
+        later = here | {outermost.id: self.writer.add(here[outermost.id], PREFETCH_STEPS), last_loop.id: 0}
 
         def line(at: str) -> None:
             nest.indices = later | {loop.id: self.writer.binary("subi", at, first)}
