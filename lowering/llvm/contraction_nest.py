@@ -165,6 +165,11 @@ class ContractionNest:
         """The zero of an accumulator."""
         return self.emitters.accumulators.identity(self.node, 0)
 
+    @property
+    def epilogue_nodes(self) -> list[Node]:
+        """The nodes of the epilogue."""
+        return [node for node in self.structure.nodes if node is not self.node]
+
     def epilogue(self, total: LaneValue, lanes: Lanes) -> None:
         """Writes the epilogue of a finished accumulator and stores the results."""
         self.emitters.storage.registers = {}
