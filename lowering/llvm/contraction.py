@@ -223,8 +223,8 @@ class Contraction:
             self._epilogue_loop(self.sums, first, count, totals)
             return
         for number, total in enumerate(totals):
-            row, v = divmod(number, self.tile.vectors)
-            self.nest.indices |= rows[row]
+            r, v = divmod(number, self.tile.vectors)
+            self.nest.indices |= rows[r]
             self.contraction.epilogue(total, self.block.lanes(v))
 
     def _epilogue_loop(self, sums: TileSums, first: str, count: int, totals: Sequence[LaneValue]) -> None:
