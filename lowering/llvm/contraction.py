@@ -31,9 +31,10 @@ from oneflow.lowering.llvm.lanes import Lanes, LaneValue
 from oneflow.lowering.llvm.loop_nest import Vectorized
 from oneflow.lowering.llvm.micro_kernel import MicroKernel
 from oneflow.lowering.llvm.packing import Panel
-from oneflow.lowering.llvm.parallel_range import ParallelRange
+from oneflow.lowering.llvm.parallel_range import ParallelRange, work_of
 from oneflow.lowering.llvm.register_tiles import TileShape, register_tiles, tile_shape
 from oneflow.lowering.llvm.row_loops import RowLoops
+from oneflow.lowering.llvm.tile_sums import TileSums
 from oneflow.lowering.llvm.vectorized_nest import in_result_order
 from oneflow.lowering.llvm.writer import Index, Writer
 from oneflow.lowering.targets.cpu_derivation import BLOCK_DEPTH
@@ -154,6 +155,9 @@ class Contraction:
         """Allocates the scratch buffers of the kernel."""
         panel = Panel(self.contraction, self.block, self.depth) if self._needs_panel() else None
         self.micro_kernel = MicroKernel(self.contraction, self.block, panel)
+        epilogue = work_of(self.contraction.epilogue_nodes, self.contraction.kernel.target.kernels.loops)
+        is_long = self.tile.rows > 1 and epilogue > self.limits.max_unrolled_epilogue
+        self.sums = TileSums(self.contraction, self.tile) if is_long else None
 
     def _needs_panel(self) -> bool:
         """Whether the right operand is packed into a panel: not if one tile uses each of its elements."""
@@ -214,8 +218,22 @@ class Contraction:
         keys = [(self.contraction.node, 0)] * len(accumulators)
         summed = range(len(keys)) if self.cascade else ()
         inner = InnerNest(keys, self.nest.scalars, step, summed, self.cascade)
-        totals = iter(self.contraction.emitters.inner_loops.emit(inner, accumulators))
-        for row in rows:
-            self.nest.indices |= row
+        totals = self.contraction.emitters.inner_loops.emit(inner, accumulators)
+        if self.sums is not None:
+            self._epilogue_loop(self.sums, first, count, totals)
+            return
+        for number, total in enumerate(totals):
+            r, v = divmod(number, self.tile.vectors)
+            self.nest.indices |= rows[r]
+            self.contraction.epilogue(total, self.block.lanes(v))
+
+    def _epilogue_loop(self, sums: TileSums, first: str, count: int, totals: Sequence[LaneValue]) -> None:
+        """Writes the epilogue of a tile as a loop over rows, which read their sums from a buffer."""
+        sums.store(totals)
+
+        def row(number: str) -> None:
+            self.nest.indices |= self.rows.indices(self.writer.add(first, number))
             for v in range(self.tile.vectors):
-                self.contraction.epilogue(next(totals), self.block.lanes(v))
+                self.contraction.epilogue(sums.load(number, v), self.block.lanes(v))
+
+        self.nest.plain_loop(0, count, 1, row)

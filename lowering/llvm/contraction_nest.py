@@ -131,6 +131,18 @@ class ContractionNest:
             raise Unsupported("a contraction of a value of the kernel")
         return self.emitters.memory.load(self.node, use, tensor, lanes)
 
+    def exceeds_cache(self, number: int) -> bool:
+        """Whether an input of static size does not fit in the L2 cache."""
+        use = self.node.inputs[number]
+        return self.emitters.memory.exceeds_cache(self.subscripts(number), str(use.value.type.element_type))
+
+    def prefetch(self, number: int, lanes: Lanes) -> None:
+        """Prefetches the vector of an input at the current point."""
+        use = self.node.inputs[number]
+        memory, subscripts = self.emitters.memory.locate(self.node, use, self.kernel.tensors[use.value])
+        indices, _ = self.emitters.memory.indices(subscripts, lanes)
+        self.emitters.memory.prefetch(memory, indices)
+
     def multiply_add(self, a: str, b: str, total: LaneValue) -> LaneValue:
         """`a * b + total` of vectors, as an FMA where the target has one."""
         writer, kind, is_float = self.nest.writer, self.vector_type, self.element[0] in "fb"
@@ -152,6 +164,11 @@ class ContractionNest:
     def identity(self) -> LaneValue:
         """The zero of an accumulator."""
         return self.emitters.accumulators.identity(self.node, 0)
+
+    @property
+    def epilogue_nodes(self) -> list[Node]:
+        """The nodes of the epilogue."""
+        return [node for node in self.structure.nodes if node is not self.node]
 
     def epilogue(self, total: LaneValue, lanes: Lanes) -> None:
         """Writes the epilogue of a finished accumulator and stores the results."""

@@ -41,8 +41,8 @@ class MemoryAccess:
             return lanes.load_stride_two(memory, indices, tensor.element)
         if stride > 1:
             raise NeedsScalars("strided lanes")
-        if lanes.prefetches and stride and self._exceeds_cache(subscripts, tensor.element):
-            self._prefetch(memory, indices, tensor.element)
+        if lanes.prefetches and stride and self.exceeds_cache(subscripts, tensor.element):
+            self._prefetch_next_page(memory, indices, tensor.element)
         return lanes.load(memory, indices, tensor.element, bool(stride))
 
     def store(self, node: Node, use: Use, tensor: Tensor, value: LaneValue, lanes: Lanes) -> None:
@@ -91,14 +91,19 @@ class MemoryAccess:
             values[dim] = value
         return values
 
-    def _prefetch(self, memory: MemRef, indices: Sequence[str], element: str) -> None:
+    def _prefetch_next_page(self, memory: MemRef, indices: Sequence[str], element: str) -> None:
         """Prefetches the memory one page after a vector, which may be beyond the end of the tensor."""
         w, target, bits = self.nest.writer, self.nest.kernel.target, element_bits(memory_type(element))
         for offset in range(0, self.nest.lane_count, target.cache_line_bytes * 8 // bits):
             ahead = w.binary("addi", indices[-1], target.page_bytes * 8 // bits + offset)
-            w.line(f"memref.prefetch {memory.at([*indices[:-1], ahead])}, read, locality<3>, data : {memory.type}")
+            self.prefetch(memory, [*indices[:-1], ahead])
 
-    def _exceeds_cache(self, subscripts: Sequence[Subscript], element: str) -> bool:
+    def prefetch(self, memory: MemRef, indices: Sequence[str]) -> None:
+        """Prefetches the cache line of an element, which may be beyond the end of the tensor."""
+        at = memory.at(indices)
+        self.nest.writer.line(f"memref.prefetch {at}, read, locality<3>, data : {memory.type}")
+
+    def exceeds_cache(self, subscripts: Sequence[Subscript], element: str) -> bool:
         """Whether a tensor of static size does not fit in the L2 cache."""
         sizes = [s.size for s in subscripts if isinstance(s.size, int)]
         bits = math.prod(sizes) * element_bits(memory_type(element))

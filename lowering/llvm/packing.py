@@ -18,6 +18,9 @@ from oneflow.lowering.llvm.parallel_range import delinearize
 from oneflow.lowering.llvm.register_transpose import transpose
 from oneflow.lowering.llvm.writer import Index
 
+#: Steps of the outermost loop of the depth from a prefetch to the load: the hardware prefetches within a page alone.
+PREFETCH_STEPS = 4
+
 
 @dataclass
 class Panel:
@@ -105,7 +108,26 @@ class Panel:
             nest.plain_loop(begin, middle, self.width, lambda at: vector(at, full))
             nest.plain_loop(middle, last, self.width, lambda at: vector(at, tail))
 
-        self.contraction.depth_loops(self.contraction.depth, step)
+        def row() -> None:
+            self._prefetch(loop, first, begin, last)
+            self.contraction.depth_loops(self.contraction.depth[-1:], step)
+
+        self.contraction.depth_loops(self.contraction.depth[:-1], row)
+
+    def _prefetch(self, loop: Loop, first: Index, begin: str, last: str) -> None:
+        """Prefetches the columns at a later step of the outermost loop of the depth, which may be beyond the end."""
+        contraction, nest, outermost = self.contraction, self.nest, self.contraction.depth[0]
+        if len(contraction.depth) == 1 or not contraction.exceeds_cache(contraction.right):
+            return
+        here, last_loop = nest.indices, contraction.depth[-1]
+        later = here | {outermost.id: self.writer.add(here[outermost.id], PREFETCH_STEPS), last_loop.id: 0}
+
+        def line(at: str) -> None:
+            nest.indices = later | {loop.id: self.writer.binary("subi", at, first)}
+            contraction.prefetch(contraction.right, nest.lanes(loop=loop))
+
+        nest.plain_loop(begin, last, self.width, line)
+        nest.indices = here
 
     def _pack_transposed(self) -> None:
         """Packs strided columns: loads vectors along the depth and transposes squares in registers."""

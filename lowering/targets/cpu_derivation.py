@@ -128,6 +128,8 @@ def _contractions(cpu: CpuTarget) -> ContractionParameters:
         max_dot_columns=STREAMS,
         dot_step_columns=8 * square,
         max_epilogue_cost=64,
+        # A store and a load of each sum take a small share of such an epilogue.
+        max_unrolled_epilogue=12,
         fma_per_operation=8,
         dynamic_depth=BLOCK_DEPTH // 2,
         # Segments of a row are packed in loops, which take as long as a few elements.

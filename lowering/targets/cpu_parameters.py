@@ -90,6 +90,8 @@ class ContractionParameters:
             the registers.
         dot_step_columns: columns of one parallel step of dot products.
         max_epilogue_cost: largest cost of an epilogue in the kernel of a product, see `epilogue_fusion`.
+        max_unrolled_epilogue: most element operations of an epilogue whose code is written for each row of a register
+            tile; a longer one is a loop over the rows.
         fma_per_operation: multiply-adds of a register tile that take as long as an element operation of a loop nest,
             which loads its operands.
         dynamic_depth: assumed depth of a product of dynamic depth.
@@ -109,6 +111,7 @@ class ContractionParameters:
     max_dot_columns: int
     dot_step_columns: int
     max_epilogue_cost: int
+    max_unrolled_epilogue: int
     fma_per_operation: int
     dynamic_depth: int
     min_flat_row: int

@@ -80,6 +80,22 @@ def test_epilogue(rows):
     np.testing.assert_allclose(got, np.maximum(want + c, 0) * 2, rtol=1e-5, atol=1e-3)
 
 
+@pytest.mark.parametrize("shape", [(13, 20, 70), (3, 33, 37), (2, 5, 3, 37)], ids=str)
+def test_long_epilogue(shape):
+    *rows, depth, columns = shape
+    a, b, product = operands("plain", int(np.prod(rows)), depth, columns)
+    bias = RNG.normal(size=columns).astype(np.float32)
+
+    def layer(x, w, c):
+        y = flow.matmul(x, w) + c
+        return flow.clamp(y, -3, 5) * flow.tanh(y) / 8 + y * flow.sigmoid(y)
+
+    y = (product + bias).reshape(*rows, columns)
+    want = np.clip(y, -3, 5) * np.tanh(y) / 8 + y / (1 + np.exp(-y))
+    got = flow.compile(layer)(a.reshape(*rows, depth), b, bias)
+    np.testing.assert_allclose(got, want, rtol=2e-5, atol=2 * tolerance(np.float32, depth)["atol"])
+
+
 def test_infinities_beyond_the_end_of_the_depth():
     a, b, _ = operands("right", 2, 19, 5)
     a[1, 18], b[3, 18] = np.inf, np.inf
