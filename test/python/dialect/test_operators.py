@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from each_case import by_operator, each
 from samples import BAD, SAMPLES, UNEDGED
 
 from oneflow.dialect import ops
@@ -21,22 +22,12 @@ EDGED = {
     name: [c for c in cases if c[1] in (float32, float16)] for name, cases in CASES.items() if name not in UNEDGED
 }
 WITH_FLOATS = [s for s in SAMPLES if s.gradient and any(d.is_inexact for d in s.dtypes)]
-DIFFERENTIABLE = [s for s in WITH_FLOATS if not isinstance(REGISTRY[s.op].grad, Absent)]
+DIFFERENTIABLE = by_operator(s for s in WITH_FLOATS if not isinstance(REGISTRY[s.op].grad, Absent))
 
 
 @pytest.fixture(scope="module")
 def context():
     return create_context()
-
-
-def each(cases, check, *more):
-    """Runs a check on each case; an error names its case."""
-    for case in cases:
-        try:
-            check(*case, *more)
-        except Exception as error:
-            error.add_note(f"in the sample {' '.join(map(str, case))}")
-            raise
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -59,9 +50,9 @@ def test_round_trip(name, context):
     each(CASES[name], checks.check_round_trip, context)
 
 
-@pytest.mark.parametrize("sample", DIFFERENTIABLE, ids=str)
-def test_gradient(sample):
-    check_gradient(sample)
+@pytest.mark.parametrize("name", DIFFERENTIABLE)
+def test_gradient(name):
+    each([(s,) for s in DIFFERENTIABLE[name]], check_gradient)
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -29,12 +29,15 @@ from oneflow.runtime.global_array import GlobalArray, Placement
 from oneflow.runtime.ranks import world_of
 from oneflow.testing.simulate import RULES, Rendezvous, exchange, split_array
 
-DTYPES = dtypes.DTYPES
+#: All element types; the types of a row move in one program.
+DTYPES = [dtypes.DTYPES[first : first + 6] for first in range(0, len(dtypes.DTYPES), 6)]
 #: The element types that collectives carry: complex numbers are pairs of reals when collectives run.
 REAL = (*dtypes.ALL, *dtypes.FLOAT8)
 MESHES: dict[int, list[Mesh]] = {2: [(2,), (1, 2)], 3: [(3,)], 4: [(4,), (2, 2)]}
 SHAPE = (5, 3)
 PAIRS = 24
+#: A type, and the layouts before and after.
+Move = tuple[DType, NdSbp, NdSbp]
 
 
 def pairs_of(mesh: Mesh, dtype: DType) -> list[tuple[NdSbp, NdSbp]]:
@@ -45,19 +48,20 @@ def pairs_of(mesh: Mesh, dtype: DType) -> list[tuple[NdSbp, NdSbp]]:
     return pairs if len(pairs) <= PAIRS else random.Random(str(mesh) + dtype.name).sample(pairs, PAIRS)
 
 
-def program(mesh: Mesh, dtype: DType, pairs: Sequence[tuple[NdSbp, NdSbp]]) -> str:
+def program(mesh: Mesh, moves: Sequence[Move]) -> str:
     """A program that gives back each argument in another layout."""
-    kind = f"tensor<{'x'.join(map(str, SHAPE))}x{dtype.mlir}>"
+    kinds = [f"tensor<{'x'.join(map(str, SHAPE))}x{dtype.mlir}>" for dtype, *_ in moves]
     names = {"B": "#sbp.broadcast", "P": "#sbp.partial_sum"}
 
-    def stated(nd: NdSbp) -> str:
+    def stated(kind: str, nd: NdSbp) -> str:
         listed = ", ".join(names.get(s.kind) or f"#sbp.split<{s.axis}>" for s in nd)
         return f"{kind} {{oneflow.nd_sbp = [{listed}]}}"
 
-    arguments = ", ".join(f"%a{i}: {stated(source)}" for i, (source, _) in enumerate(pairs))
-    results = ", ".join(stated(target) for _, target in pairs)
-    values = ", ".join(f"%a{i}" for i in range(len(pairs)))
-    types = ", ".join([kind] * len(pairs))
+    typed = list(zip(kinds, moves, strict=True))
+    arguments = ", ".join(f"%a{i}: {stated(kind, source)}" for i, (kind, (_, source, _)) in enumerate(typed))
+    results = ", ".join(stated(kind, target) for kind, (_, _, target) in typed)
+    values = ", ".join(f"%a{i}" for i in range(len(moves)))
+    types = ", ".join(kinds)
     sizes = ", ".join(map(str, mesh))
     return (
         f"module attributes {{oneflow.mesh = array<i64: {sizes}>}} {{\n"
@@ -65,23 +69,28 @@ def program(mesh: Mesh, dtype: DType, pairs: Sequence[tuple[NdSbp, NdSbp]]) -> s
     )
 
 
-def check(world: World, mesh: Mesh, dtype: DType, device: str = "cpu") -> None:
-    """Moves tensors of a type between layouts on a mesh, partial sums of both signs among them."""
-    pairs = pairs_of(mesh, dtype)
-    module = read_module(program(mesh, dtype, pairs), create_context(REGISTRY), "boxing.mlir")
+def draw_tensor(rng: np.random.Generator, dtype: DType) -> Array:
+    """Small integers of both signs, where the type has a sign."""
+    low = 0 if dtype.kind == "bool" else 1 if dtype.name == "uint8" else -4
+    return rng.integers(low, 2 if low == 0 else 5, SHAPE).astype(dtype.numpy)
+
+
+def check(world: World, mesh: Mesh, types: Sequence[DType], device: str = "cpu") -> None:
+    """Moves tensors of each type between layouts on a mesh, partial sums of both signs among them, in one program."""
+    moves = [(dtype, *pair) for dtype in types for pair in pairs_of(mesh, dtype)]
+    module = read_module(program(mesh, moves), create_context(REGISTRY), "boxing.mlir")
     placement = Placement(device, np.arange(devices(mesh)).reshape(mesh)).within(world)
     executable = compile_distributed(lay_out(module), "main", placement)
     rng = np.random.default_rng(7)
-    low = 0 if dtype.kind == "bool" else 1 if dtype.name == "uint8" else -4
-    arrays = [rng.integers(low, 2 if low == 0 else 5, SHAPE).astype(dtype.numpy) for _ in pairs]
+    arrays = [draw_tensor(rng, dtype) for dtype, *_ in moves]
     shards = [
-        split_array(a, source, mesh, seed) for seed, (a, (source, _)) in enumerate(zip(arrays, pairs, strict=True))
+        split_array(a, source, mesh, seed) for seed, (a, (_, source, _)) in enumerate(zip(arrays, moves, strict=True))
     ]
     made = executable.run([
         GlobalArray(placement, layout, {p: np.ascontiguousarray(x[p]) for p in executable.programs})
         for layout, x in zip(executable.arguments, shards, strict=True)
     ])  # fmt: skip
-    for result, array, pair in zip(made, arrays, pairs, strict=True):
+    for result, array, (dtype, *pair) in zip(made, arrays, moves, strict=True):
         np.testing.assert_array_equal(result.numpy(), array, err_msg=f"{dtype.name} on {mesh}: {pair}")
 
 
@@ -152,8 +161,8 @@ def main() -> None:
     """Checks the ranks of the MPI job."""
     world = mpi.world()
     for mesh in MESHES[world.size]:
-        for dtype in DTYPES:
-            check(world_of(devices(mesh)), mesh, dtype)
+        for types in DTYPES:
+            check(world_of(devices(mesh)), mesh, types)
     for dtype in REAL:
         check_roots(world, dtype, on_host(world))
         check_several(world, dtype, on_host(world))

@@ -34,7 +34,7 @@ def boxing(name: str, ranks: list[int]) -> None:
     """Moves tensors of a type between all layouts, to a root and from the root."""
     dtype = dtypes.BY_NAME[name]
     for mesh in boxing_cases.MESHES[len(ranks)]:
-        boxing_cases.check(world_of(devices(mesh)), mesh, dtype, "cuda")
+        boxing_cases.check(world_of(devices(mesh)), mesh, [dtype], "cuda")
 
     if dtype not in boxing_cases.REAL:
         return

@@ -1,5 +1,7 @@
 """Layouts on many ranks: simulated by threads, and real processes of MPI."""
 
+from collections.abc import Sequence
+
 import boxing_cases
 import job
 import pytest
@@ -10,9 +12,9 @@ from oneflow.runtime.collectives.threads import ThreadWorld
 
 
 @pytest.mark.parametrize("mesh", [(2,), (3,), (2, 2), (2, 1, 2)], ids=str)
-@pytest.mark.parametrize("dtype", boxing_cases.DTYPES, ids=lambda d: d.name)
-def test_simulated_ranks_move_tensors_between_layouts(mesh: Mesh, dtype: DType) -> None:
-    boxing_cases.check(ThreadWorld(devices(mesh)), mesh, dtype)
+@pytest.mark.parametrize("types", boxing_cases.DTYPES, ids=lambda types: " ".join(d.name for d in types))
+def test_simulated_ranks_move_tensors_between_layouts(mesh: Mesh, types: Sequence[DType]) -> None:
+    boxing_cases.check(ThreadWorld(devices(mesh)), mesh, types)
 
 
 @pytest.mark.parametrize("dtype", boxing_cases.REAL, ids=lambda d: d.name)

@@ -3,9 +3,11 @@
 $ONEFLOW_TEST_ALL takes all samples.
 """
 
+import itertools
 from typing import Any
 
 import pytest
+from each_case import by_operator, each
 from samples import SPREAD
 
 from oneflow.dialect import ops  # noqa: F401
@@ -17,12 +19,18 @@ from oneflow.testing.checks import described, sbp_case
 from oneflow.testing.nd_checks import check_nd_sbp
 from oneflow.testing.sample import Sample, t
 
+SPREAD_OF = by_operator(SPREAD)
+MESHES = ((1, 2), (1, 3), (2, 2))
 
-@pytest.mark.parametrize("sample", SPREAD, ids=str)
-def test_signatures(sample):
+
+@pytest.mark.parametrize("name", SPREAD_OF)
+def test_signatures(name):
     """Cut along every axis of the mesh, computed and put together."""
-    for mesh in ((1, 2), (1, 3), (2, 2)):
-        assert check_nd_sbp(sample, mesh), f"no signatures on {mesh}"
+    each(itertools.product(SPREAD_OF[name], MESHES), check_signatures)
+
+
+def check_signatures(sample, mesh):
+    assert check_nd_sbp(sample, mesh)
 
 
 GROUPED = {
