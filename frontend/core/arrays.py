@@ -155,15 +155,18 @@ def device_name(data: Data) -> str:
 
 
 def device_of_all(arrays: Sequence[Data]) -> str | None:
-    """The name of the device that all arrays are on; None where one is elsewhere, or on the host."""
-    first = arrays[0]
-    if not isinstance(first, DeviceArray):
-        return None
-    device: OpenDevice = first.stream.device
+    """The name of the device that all arrays are on, except host arrays without dimensions, which are copied; None
+    where an array is elsewhere, or all are on the host.
+    """
+    device: OpenDevice | None = None
     for array in arrays:
-        if not isinstance(array, DeviceArray) or array.stream.device is not device:
+        if isinstance(array, DeviceArray):
+            if array.stream.device is not (device or array.stream.device):
+                return None
+            device = array.stream.device
+        elif not isinstance(array, np.ndarray) or array.ndim:
             return None
-    return device.name
+    return None if device is None else device.name
 
 
 def address_of(data: Data) -> int:

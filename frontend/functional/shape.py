@@ -167,7 +167,7 @@ def transpose(x: Any, dim0: int, dim1: int) -> Tensor:
     a, b = axis(x, dim0, scalar=True), axis(x, dim1, scalar=True)
     perm = list(range(max(x.rank, 1)))
     perm[a], perm[b] = b, a
-    return x if a == b else permute(x, perm)
+    return x if a == b else dispatch("transpose", x, perm=perm)
 
 
 def t(x: Any) -> Tensor:
@@ -175,7 +175,7 @@ def t(x: Any) -> Tensor:
     x = as_tensor(x)
     if x.rank > 2:
         raise fail(f"expected at most 2 dimensions for t, got {x.desc}; write x.transpose(-1, -2)")
-    return transpose(x, 0, 1) if x.rank == 2 else x
+    return dispatch("transpose", x, perm=[1, 0]) if x.rank == 2 else x
 
 
 def movedim(x: Any, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:

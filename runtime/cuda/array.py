@@ -28,7 +28,8 @@ class Owner:
     __slots__ = ("__weakref__", "stream", "users")
 
     def __init__(self, stream: Stream) -> None:
-        self.stream, self.users = stream, set[int]()
+        self.stream = stream
+        self.users: set[int] = set()
 
     def _wait_for_users(self, driver: Any) -> None:
         """Makes later work of the owning stream wait for the work that the other users have so far."""
@@ -49,8 +50,8 @@ class Memory(Owner):
     def __init__(
         self, size: int, stream: Stream, pool: ResultPool | None = None, is_recyclable: bool = False
     ) -> None:
-        super().__init__(stream)
-        self.size, self.pool, self.is_recyclable = size, pool, is_recyclable
+        self.stream, self.size, self.pool, self.is_recyclable = stream, size, pool, is_recyclable
+        self.users = set()  # `Owner` inlined, as every result has new memory
         pooled = None if pool is None else pool.take()
         cached = stream.take_cached(size) if pooled is None and is_recyclable else None
         self.address = pooled or cached or stream.allocate(size)

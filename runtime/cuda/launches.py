@@ -39,6 +39,7 @@ class LaunchBatch:
         pointers = [p for config, (f, _, parameters) in pairs for p in (config, int(f.handle), parameters)]
         self._pointers, self._status = (ctypes.c_void_p * len(pointers))(*pointers), ctypes.c_int32()
         self._arguments = self._pointers, count, ctypes.byref(self._status)
+        self._launch_all = native.library().oneflow_rt_launch_all
         self._stream: Any = None
 
     def launch(self, stream: Any) -> None:
@@ -49,7 +50,7 @@ class LaunchBatch:
         """
         if stream is not self._stream:
             self._set_stream(stream)
-        launched = native.library().oneflow_rt_launch_all(driver.launcher(), *self._arguments)
+        launched = self._launch_all(driver.launcher(), *self._arguments)
         if launched < len(self._functions):
             raise driver.error_of_status(f"cuLaunchKernelEx of {self._functions[launched].name}", self._status.value)
 

@@ -8,14 +8,32 @@ import oneflow as flow
 
 X = flow.tensor(np.ones((2, 3), np.float32))
 W = flow.tensor(np.ones((3, 3), np.float32))
+LEAF = flow.tensor(np.ones((2, 3), np.float32), requires_grad=True)
+UPDATED = flow.zeros(2, 3)
+
+
+def train():
+    """The gradient of 11 operators."""
+    y = LEAF
+    for _ in range(5):
+        y = flow.relu(y) * X
+    y.sum().backward()
+    LEAF.grad = None
+
+
 #: Calls, with the largest allowed numbers of Python and C functions called.
 CALLS = {
-    "sum of tensors": (lambda: X + X, 55),
-    "product with a number": (lambda: X * 2.0, 90),
-    "comparison": (lambda: X > X, 55),
-    "unary": (lambda: flow.relu(X), 45),
-    "matrix product": (lambda: X @ W, 80),
-    "reduction": (lambda: X.sum(), 60),
+    "sum of tensors": (lambda: X + X, 34),
+    "product with a number": (lambda: X * 2.0, 60),
+    "comparison": (lambda: X > X, 35),
+    "unary": (lambda: flow.relu(X), 30),
+    "matrix product": (lambda: X @ W, 60),
+    "reduction": (lambda: X.sum(), 48),
+    "part": (lambda: X[1:], 34),
+    "view": (lambda: X.view(6), 64),
+    "update in place": (lambda: UPDATED.add_(X), 72),
+    "recorded sum": (lambda: LEAF + X, 46),
+    "backward": (train, 2800),
 }
 
 
