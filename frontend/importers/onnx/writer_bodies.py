@@ -99,7 +99,8 @@ def _node(w: Any, node: Expr, names: list[str], written: dict[Expr, str]) -> str
     """The name of one operation, whose arguments are written."""
     kind, args = node.kind, [written[a] for a in node.args]
     if kind == "arg":
-        return names[node.value]
+        number: int = node.value
+        return names[number]
     if kind == "const":
         return str(w.constant(np.array(node.value, node.dtype.numpy)))
     if kind == "cast":
