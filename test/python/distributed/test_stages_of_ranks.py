@@ -81,5 +81,5 @@ def test_placements_of_one_function_have_one_type() -> None:
 
 
 def test_layouts_in_traces_say_an_sbp() -> None:
-    with pytest.raises(flow.TraceError, match=r"to_global: expected flow.sbp.split\(axis\).*got None"):
-        flow.compile(lambda a: a.to_global(FRONT))(np.ones(2))
+    with pytest.raises(flow.TraceError, match=r"to_global: expected flow.sbp.split\(axis\).*got 'row'"):
+        flow.compile(lambda a: a.to_global(FRONT, "row"))(np.ones(2))
