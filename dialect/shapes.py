@@ -233,3 +233,13 @@ def letters(shape: Shape, unsplit: Sequence[int] = (), letter: str = "d") -> lis
 def as_target(shape: Shape) -> tuple[int, ...]:
     """A shape as sizes of a `shape` attribute: -1 for unknown sizes."""
     return tuple(-1 if d is None else d for d in shape)
+
+
+def aligned_axes(rank: int, reduced: Sequence[int], small: int) -> list[int]:
+    """For each of the `small` dimensions of the smaller tensor, the corresponding dimension of the larger tensor.
+
+    The aligned axes are the dimensions that are not `reduced`, where counts agree, else the last dimensions, like
+    NumPy's broadcasting.
+    """
+    kept = [i for i in range(rank) if i not in reduced]
+    return kept if len(kept) == small else list(range(rank - small, rank))

@@ -18,7 +18,7 @@ from oneflow.dialect.elementwise import conjugate
 from oneflow.dialect.record import Absent, Call, Operator, Rule, define, no_grad, operator
 from oneflow.dialect.sbp import Factors, M, S, Sbp, SbpSignature
 from oneflow.dialect.scalar import Expr
-from oneflow.dialect.shapes import expect_dim, expect_dtype, expect_rank
+from oneflow.dialect.shapes import aligned_axes, expect_dim, expect_dtype, expect_rank
 from oneflow.dialect.tensor_desc import Shape, TensorDesc
 
 
@@ -276,16 +276,6 @@ reduction(
     reference=lambda x, **options: np.all(np.not_equal(x, 0), **options),
     grad=no_grad("the result is bool"), allowed=dtypes.ALL, result=dtypes.bool_,
 )  # fmt: skip
-
-
-def aligned_axes(rank: int, reduced: Sequence[int], small: int) -> list[int]:
-    """For each of the `small` dimensions of the smaller tensor, the corresponding dimension of the larger tensor.
-
-    The aligned axes are the dimensions that are not `reduced`, where counts agree, else the last dimensions, like
-    NumPy's broadcasting.
-    """
-    kept = [i for i in range(rank) if i not in reduced]
-    return kept if len(kept) == small else list(range(rank - small, rank))
 
 
 @operator("reduce_sum_like(x, like, axis: list_int32) -> y")

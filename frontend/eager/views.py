@@ -18,6 +18,7 @@ from oneflow.dialect.builder import Value
 from oneflow.dialect.dtypes import DType
 from oneflow.dialect.locks import Lock
 from oneflow.dialect.record import Call
+from oneflow.dialect.shapes import aligned_axes
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend.core.arrays import address_of, device_name, is_on_ranks, overwrite, to_array
 from oneflow.frontend.core.devices import device, move
@@ -271,6 +272,17 @@ def _expanded(attrs: Mapping[str, Any], shape: tuple[int, ...]) -> ViewFunction:
     return view_fn
 
 
+def _broadcast(attrs: Mapping[str, Any], shape: tuple[int, ...]) -> ViewFunction:
+    rank, expanded = len(shape), _expanded(attrs, shape)
+    axes = [axis % rank for axis in attrs["broadcast_axes"]]
+
+    def view_fn(a: np.ndarray) -> np.ndarray:
+        present = aligned_axes(rank, axes, a.ndim)
+        return expanded(np.expand_dims(a, tuple(axis for axis in range(rank) if axis not in present)))
+
+    return view_fn
+
+
 def has_overlap(array: np.ndarray) -> bool:
     """Whether several elements of an array are one in memory."""
     covered = array.itemsize
@@ -353,7 +365,7 @@ def _complex(attrs: Mapping[str, Any], shape: tuple[int, ...]) -> ViewFunction:
 #: Operators whose results are views of their first operand where that is a tensor of eager mode.
 VIEW_FUNCTIONS: dict[str, Callable[[Mapping[str, Any], tuple[int, ...]], ViewFunction]] = {
     "reshape": _reshaped, "reshape_like": _reshaped, "squeeze": _reshaped, "expand_dims": _reshaped,
-    "expand": _expanded, "broadcast_like": _expanded, "transpose": _transposed, "slice": _sliced,
+    "expand": _expanded, "broadcast_like": _broadcast, "transpose": _transposed, "slice": _sliced,
     "narrow": _narrowed, "diagonal": _diagonal, "unfold_tensor": _windows,
     "as_strided": _strided, "real": _complex_part("real"), "imag": _complex_part("imag"), "view_as_real": _paired,
     "view_as_complex": _complex,

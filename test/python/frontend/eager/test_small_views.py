@@ -32,3 +32,15 @@ def test_small_views_need_no_kernel(monkeypatch, kind, dtype):
     assert result.shape == compiled.shape
     np.testing.assert_array_equal(np.array(result.tolist()), compiled)
     assert result.is_view()
+
+
+@pytest.mark.parametrize("dim", [0, 1, (0, 1), -1])
+@pytest.mark.parametrize("keepdim", [False, True])
+def test_gradients_of_sums_follow_the_dimension(dim, keepdim):
+    """The gradient of a sum is repeated along the summed dimensions, also where all dimensions have one size."""
+    x = flow.ones(3, 3, requires_grad=True)
+    total = x.sum(dim, keepdim)
+    weight = np.arange(1, total.numel() + 1, dtype=np.float32).reshape(total.shape)
+    (total * flow.tensor(weight)).sum().backward()
+    shape = [1 if axis in np.atleast_1d(dim) % 2 else 3 for axis in range(2)]
+    np.testing.assert_array_equal(x.grad.numpy(), np.broadcast_to(weight.reshape(shape), (3, 3)))
