@@ -19,6 +19,7 @@ from oneflow.dialect._mlir import ir
 from oneflow.dialect.forward_references import find_forward_reference
 from oneflow.dialect.job_text import is_job_text, mlir_text, refused_job_text
 from oneflow.dialect.jobs import convert_jobs
+from oneflow.dialect.program_attributes import report_attributes
 from oneflow.dialect.record import REGISTRY, Operator, Registry, distribute
 from oneflow.dialect.signature import ArgDef
 from oneflow.dialect.tensor_desc import common_type
@@ -143,7 +144,7 @@ def read_module(
         normalize(module.operation, registry)
         if verify:
             with Collector(context, name) as collector:
-                if not dialect.verify(module.operation, registry):
+                if not report_attributes(module) or not dialect.verify(module.operation, registry):
                     raise ProgramError(collector.diagnostics)
     return module
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from oneflow.dialect._mlir import ir
 from oneflow.lowering.kernels.graph import DependenceGraph
 from oneflow.lowering.linalg.emit import BARRIER
+from oneflow.passes.base import PassError
 
 DONATED = "oneflow.donated"
 #: Operations whose result is a view of their first operand.
@@ -18,11 +19,24 @@ VIEWS = frozenset({"tensor.cast", "tensor.collapse_shape", "tensor.expand_shape"
 
 
 def donated_arguments(entry: ir.Operation) -> dict[int, int]:
-    """The result that each donated argument is given to, by the numbers of arguments."""
+    """The result that each donated argument is given to, by the numbers of arguments.
+
+    Raises:
+        PassError: an argument is donated to something else than a result.
+    """
     if "arg_attrs" not in entry.attributes:
         return {}
     dictionaries = [ir.DictAttr(a) for a in entry.attributes["arg_attrs"]]
-    return {i: ir.IntegerAttr(a[DONATED]).value for i, a in enumerate(dictionaries) if DONATED in a}
+    return {i: _result_number(entry, i, a[DONATED]) for i, a in enumerate(dictionaries) if DONATED in a}
+
+
+def _result_number(entry: ir.Operation, argument: int, attribute: ir.Attribute) -> int:
+    """The number of the result that an argument is donated to."""
+    count = len(ir.FunctionType(ir.TypeAttr(entry.attributes["function_type"]).value).results)
+    if isinstance(attribute, ir.IntegerAttr) and 0 <= attribute.value < count:
+        return int(attribute.value)
+    what = f"expected {DONATED} of argument {argument} to be the number of one of {count} results"
+    raise PassError(f"{what}, got {attribute}", entry.location)
 
 
 def donate_arguments(entry: ir.Operation, pairs: Iterable[tuple[int, int]]) -> None:

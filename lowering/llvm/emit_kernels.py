@@ -37,7 +37,7 @@ from oneflow.lowering.llvm.vectorized_nest import (
     emit_short_rows,
 )
 from oneflow.lowering.llvm.writer import reference
-from oneflow.passes.base import Pass
+from oneflow.passes.base import Pass, PassError
 from oneflow.passes.inline import functions_of
 from oneflow.passes.registry import register_pass
 
@@ -113,7 +113,11 @@ def _plans(
 
 
 def emit_kernel(kernel: Kernel) -> str | None:
-    """The functions of a kernel as MLIR text, or None where no emitter covers the kernel."""
+    """The functions of a kernel as MLIR text, or None where no emitter covers the kernel.
+
+    Raises:
+        PassError: the kind of the kernel is unknown.
+    """
     kind = ir.StringAttr(kernel.func.attributes["oneflow.kernel"]).value
     try:
         ops = compute_operations(kernel)
@@ -124,6 +128,9 @@ def emit_kernel(kernel: Kernel) -> str | None:
         return None
     if structure is None:
         return None
+    if kind not in EMITTERS:
+        known = ", ".join(EMITTERS)
+        raise PassError(f"expected oneflow.kernel to be one of {known}, got {kind!r}", kernel.func.location)
     for emitter in EMITTERS[kind]:
         try:
             return emitter(kernel, structure)
