@@ -39,6 +39,16 @@ def _new_like_self(function: Callable[..., Tensor], doc: str, has_sizes: bool = 
     return method
 
 
+def type_as(self: Tensor, other: Tensor) -> Tensor:
+    """The tensor with the element type of `other`, and on its device or ranks."""
+    converted = F.cast(self, other.dtype)
+    if not (isinstance(converted, EagerTensor) and isinstance(other, EagerTensor)):
+        return converted
+    if other.is_global:
+        return converted.to_global(other.placement, other.sbp)
+    return converted.to_local() if converted.is_global else to_device(converted, other.device)
+
+
 def element_size(self: Tensor) -> int:
     """The bytes of one element."""
     return int(self.dtype.numpy.itemsize)
@@ -145,7 +155,7 @@ def in_place_shape(function: Callable[..., Tensor], name: str) -> Callable[..., 
 
 METHODS: dict[str, Any] = {
     "element_size": element_size, "nelement": Tensor.numel, "ndimension": Tensor.dim, "stride": stride, "type": type_,
-    "type_as": lambda self, other: F.cast(self, other.dtype),
+    "type_as": type_as,
     "view_as": lambda self, other: F.view(self, *other.sizes()),
     "is_signed": lambda self: self.dtype.kind in ("int", "float", "complex"),
     "is_lazy": property(lambda self: not isinstance(self, EagerTensor)),

@@ -76,5 +76,10 @@ def test_tensors_of_the_kind_of_another():
         y = make(x)
         assert (y.shape, y.dtype, y.sbp, y.placement) == (x.shape, x.dtype, x.sbp, x.placement)
         np.testing.assert_array_equal(y.numpy(), np.full((2, 3), fill))
+    local = flow.tensor(np.float32([[1, 2, 3], [4, 5, 6]]))
+    moved = local.type_as(x)
+    assert (moved.dtype, moved.sbp, moved.placement) == (x.dtype, x.sbp, x.placement)
+    assert moved.numpy().tolist() == local.tolist()
+    assert x.type_as(local).dtype == local.dtype and not x.type_as(local).is_global
     assert flow.new_full(flow.ones(2), (3,), 7.0).tolist() == [7, 7, 7]
     assert flow.new_empty(x, size=(4, 1)).shape == (4, 1)
