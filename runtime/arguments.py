@@ -85,7 +85,13 @@ def as_array(parameter: Parameter, value: Any) -> np.ndarray:
                 f"argument {parameter.name!r}: expected size {size} in dimension {axis} of {wanted}, "
                 f"got an array of shape {array.shape}"
             )
-    return np.require(array, native, ("C", "A"))
+    try:
+        return np.require(array, native, ("C", "A"))
+    except MemoryError:
+        raise MemoryError(
+            f"argument {parameter.name!r}: expected memory for a contiguous copy of {wanted} ({array.nbytes} bytes), "
+            "the system has less; compute on fewer elements at once, or before they are expanded"
+        ) from None
 
 
 def address_of(array: np.ndarray) -> int:

@@ -7,6 +7,7 @@ these tensors; a local tensor among the operands must be the same full tensor on
 
 from __future__ import annotations
 
+import functools
 import itertools
 import operator
 from collections.abc import Sequence
@@ -169,7 +170,8 @@ class EagerBuilder(Builder):
                 shared = self._dynamic_size_kernels.find(op, device(place), in_place_operand)
                 if shared is not None:
                     return Kernel(op, results, shared, CALLS_BEFORE_OWN_KERNEL)
-            copy = copy_of_view(op, results[0]) if place is None else None
+            on_cpu = functools.partial(compile_call, op, results, device("cpu"))
+            copy = copy_of_view(op, results[0], lambda: on_cpu().executable) if place is None else None
             if copy is not None:
                 return Kernel(op, results, copy)
             return compile_call(

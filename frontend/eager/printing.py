@@ -69,10 +69,16 @@ def to_text(array: np.ndarray | None, suffixes: Sequence[str], prefix: str = "te
     if not array.size:
         sizes = [f"size={array.shape}"] if array.ndim != 1 else []
         return _with_suffixes(f"{prefix}[]", [*sizes, *suffixes], len(prefix))
-    wide = array.astype(np.float64) if array.dtype.kind not in "biuc" else array
+    wide = _in_double(array) if array.dtype.kind not in "biuc" else array
     summarize = array.size > _options[0].threshold
     numbers = _Numbers(np.concatenate([np.ravel(p) for p in _summarized(wide)]) if summarize else wide.ravel())
     return _with_suffixes(prefix + _elements(wide, len(prefix), summarize, numbers), suffixes, len(prefix))
+
+
+def _in_double(array: np.ndarray) -> np.ndarray:
+    """An array in double precision; elements that are repeated are converted once."""
+    once = array[tuple(slice(0, 1) if stride == 0 else slice(None) for stride in array.strides)]
+    return np.broadcast_to(once.astype(np.float64), array.shape)
 
 
 class _Numbers:

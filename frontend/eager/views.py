@@ -1,12 +1,14 @@
 """Views: parts of a tensor, or its elements in another shape, that are updated together with the tensor.
 
-A view keeps its own contiguous copy of its elements, since every kernel reads contiguous arrays. The `ViewMeta` of a
-view has the root (PyTorch's `_base`) and the function by which NumPy selects the same part of an array. An update of
-a view in place is an update of its root; a view whose root was updated since is refreshed at the next read.
+A view keeps its own contiguous copy of its elements, since every kernel reads contiguous arrays; only large expanded
+tensors keep the elements before the expansion. The `ViewMeta` of a view has the root (PyTorch's `_base`) and the
+function by which NumPy selects the same part of an array. An update of a view in place is an update of its root; a
+view whose root was updated since is refreshed at the next read.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
@@ -139,14 +141,13 @@ class ViewMeta:
         """
         version, root = self.memory.version, self.root.variable
         with set_grad_enabled(self.recorded):
-            fresh = self._gathered_view(builder, root)
+            fresh = self._gathered_view(builder, root, old.desc)
         fresh.leaf = old.leaf if fresh.node is None else None
         return fresh, version
 
-    def _gathered_view(self, builder: Any, root: Variable) -> Variable:
+    def _gathered_view(self, builder: Any, root: Variable, desc: TensorDesc) -> Variable:
         if isinstance(root.handle, np.ndarray) and not (self.recorded and root.requires_grad):
-            view: Variable = builder.wrap(np.array(self.view_fn(root.handle), order="C"))
-            return view
+            return Variable(builder, taken(self.view_fn, root.handle), desc)
         positions = self.view_fn(_numbered(tuple(_sizes(root)), root.desc.dtype))
         if positions.dtype.kind == "c" and root.desc.dtype.is_complex:
             return _gathered(builder, root, positions.real // 2)
@@ -374,6 +375,8 @@ VIEW_FUNCTIONS: dict[str, Callable[[Mapping[str, Any], tuple[int, ...]], ViewFun
 
 #: NumPy copies at most so many elements in less time than the compilation of a kernel saves.
 MAX_COPIED_ELEMENTS = 1 << 14
+#: Expanded tensors of more bytes have no memory of their own; operators copy the elements when they read them.
+MAX_EXPANDED_BYTES = 1 << 26
 
 
 class ViewCopy:
@@ -394,12 +397,52 @@ class ViewCopy:
         return number == 0
 
 
-def copy_of_view(call: Call, result: TensorDesc) -> ViewCopy | None:
-    """The executable of a view operator with few elements on the host; None for other calls."""
+class LargeView(ViewCopy):
+    """A view operator on large arrays of NumPy: expanded elements, and large parts of these, have no memory.
+
+    `compiled` makes the executable of the operator on contiguous arrays.
+    """
+
+    def __init__(self, view_fn: ViewFunction, expands: bool, compiled: Callable[[], Any]) -> None:
+        super().__init__(view_fn)
+        self._expands, self._compiled = expands, functools.cache(compiled)
+
+    def run(self, arrays: Sequence[Any]) -> list[np.ndarray]:
+        """The elements of the view."""
+        if self._expands or not arrays[0].flags.c_contiguous:
+            return [taken(self._view_fn, arrays[0])]
+        results: list[np.ndarray] = self._compiled().run(arrays)
+        return results
+
+
+def taken(view_fn: ViewFunction, array: np.ndarray) -> np.ndarray:
+    """The elements of a view that no update of `array` changes: contiguous, or if they are expanded and many, a
+    read-only array in which elements share memory.
+    """
+    view = view_fn(array)
+    if view.nbytes <= MAX_EXPANDED_BYTES or not has_overlap(view):
+        return np.array(view, order="C")
+    expanded = view if has_overlap(array) else view_fn(array.copy())
+    expanded.flags.writeable = False
+    return expanded
+
+
+def copy_of_view(call: Call, result: TensorDesc, compiled: Callable[[], Any]) -> ViewCopy | None:
+    """The executable of a view operator on the host that needs no compilation, for few elements and for expanded
+    ones; None for other calls. `compiled` makes the executable of the call on contiguous arrays.
+    """
     make, count = VIEW_FUNCTIONS.get(call.record.name), result.element_count
-    if make is None or count is None or count > MAX_COPIED_ELEMENTS:
+    if make is None or count is None or result.is_too_large:
         return None
-    return ViewCopy(make(call.attrs, result.static_shape))
+    view_fn = make(call.attrs, result.static_shape)
+    if count <= MAX_COPIED_ELEMENTS and not _is_large(call.operands[0]):
+        return ViewCopy(view_fn)
+    expands = make is _expanded and _is_large(result)
+    return LargeView(view_fn, expands, compiled) if expands or _is_large(call.operands[0]) else None
+
+
+def _is_large(desc: TensorDesc) -> bool:
+    return (desc.element_count or 0) * desc.dtype.numpy.itemsize > MAX_EXPANDED_BYTES
 
 
 #: Operators that copy an operand whose strides do not allow a view.

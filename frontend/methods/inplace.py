@@ -26,7 +26,7 @@ from oneflow.frontend.eager.function import to_device
 from oneflow.frontend.eager.kernels import desc_of
 from oneflow.frontend.eager.tape import MODE
 from oneflow.frontend.eager.tensor import BUILDER, EagerTensor, from_program, wrapped
-from oneflow.frontend.eager.views import detached, view_of
+from oneflow.frontend.eager.views import detached, taken, view_of
 from oneflow.frontend.functional.index_parts import is_integer
 from oneflow.frontend.functional.rules import constant
 from oneflow.frontend.methods.assignment import Write, assigned, out_of_place
@@ -140,7 +140,7 @@ def _selected(self: EagerTensor, key: Any) -> Any:
     array_key = _keeping_arrays(key if isinstance(key, tuple) else (key,))
     variable = self.variable
     if type(variable.handle) is np.ndarray and not (MODE.recording and variable.requires_grad):
-        part = variable.handle[array_key].copy()
+        part = taken(lambda a: a[array_key], variable.handle)
         result = from_program(part, desc_of(part.shape, part.dtype))
     else:
         result = _indexed(self, key)
