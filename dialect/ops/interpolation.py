@@ -21,7 +21,7 @@ from oneflow.dialect.composite import adjoint, composite
 from oneflow.dialect.ops.softmax import narrow, widen
 from oneflow.dialect.record import Call
 from oneflow.dialect.sbp import Factors
-from oneflow.dialect.shapes import expect_dtype, expect_rank
+from oneflow.dialect.shapes import expect_dim, expect_dtype, expect_rank
 
 #: The parameter of the cubic convolution kernel.
 SHARPNESS = -0.75
@@ -133,6 +133,16 @@ def numbered(ops: Builder, shape: Sequence[int], axis: int) -> Value:
     return row_numbers
 
 
+def _numbers_of_images(ops: Builder, like: Value) -> Value:
+    """The number of the image (i64) of each element of `like`, whose first dimension is the images."""
+    if None not in like.shape:
+        return numbered(ops, like.shape, 0)
+    zeros = ops.cast(ops.zero_like(like), dtype=dtypes.int64)
+    ones: Value = ops.scalar_add(zeros, has_int_operand=True, int_operand=1)
+    numbers: Value = ops.scalar_add(ops.cumsum(ones, dim=0), has_int_operand=True, int_operand=-1)
+    return numbers
+
+
 def _channels_last(ops: Builder, x: Value) -> Value:
     moved: Value = ops.transpose(x, perm=[0, *range(2, x.rank), 1])
     return moved
@@ -154,12 +164,11 @@ def _check_grid(op: Call) -> None:
     expect_dtype(op, "input", op.input, dtypes.FLOATS)
     expect_dtype(op, "grid", op.grid, (op.input.dtype,))
     expect_rank(op, "grid", op.grid, op.input.rank)
-    shape, grid = static_shape(op, "input"), static_shape(op, "grid")
-    if grid[0] != shape[0] or grid[-1] != len(shape) - 2 or 0 in shape:
-        raise op.error(
-            f"expected a grid of {shape[0]} images with {len(shape) - 2} coordinates and images that are not empty,"
-            f" got {op.grid} and {op.input}"
-        )
+    shape, grid = op.input.shape, op.grid.shape
+    if None in shape[1:] or 0 in shape:
+        raise op.error(f"expected images of static sizes that are not empty, got input of type {op.input}")
+    expect_dim(op, "dimension 0 of grid, the number of images,", grid[0], shape[0])
+    expect_dim(op, "the last dimension of grid, the coordinates,", grid[-1], len(shape) - 2)
     if op.interpolation_mode not in MODES or (op.interpolation_mode == "bicubic" and len(shape) == 5):
         raise op.error(
             f"expected interpolation_mode bilinear or nearest, or bicubic for rank 4, got {op.interpolation_mode!r}"
@@ -205,13 +214,11 @@ def _grid_taps(ops: Builder, op: Call, at: Value, size: int) -> list[Tap]:
 
 def _write_grid_sample(ops: Builder, op: Call) -> Value:
     images, grid = widen(ops, op.input), widen(ops, op.grid)
-    sizes, shape = op.input.shape[2:], op.grid.shape[:-1]
-    axes = []
-    for number, size in enumerate(sizes):
-        last = len(sizes) - 1 - number
-        column = ops.slice(grid, start=[0] * len(shape) + [last], stop=[*shape, last + 1], step=[1] * grid.rank)
-        axes.append(_grid_taps(ops, op, ops.reshape(column, shape=list(shape)), size))
-    samples = read_taps(ops, _channels_last(ops, images), numbered(ops, shape, 0), axes)
+    sizes, last = op.input.shape[2:], grid.rank - 1
+    columns = [ops.narrow(grid, dim=last, start=number, length=1) for number in reversed(range(len(sizes)))]
+    at = [ops.squeeze(column, axes=[last]) for column in columns]
+    axes = [_grid_taps(ops, op, position, size) for position, size in zip(at, sizes, strict=True)]
+    samples = read_taps(ops, _channels_last(ops, images), _numbers_of_images(ops, at[0]), axes)
     return narrow(ops, _channels_first(ops, samples), op.input.dtype)
 
 

@@ -9,8 +9,10 @@ from typing import Any
 from oneflow.frontend.core.dispatch import as_tensor, dispatch
 from oneflow.frontend.core.errors import fail
 from oneflow.frontend.core.tensor import Size, Tensor
+from oneflow.frontend.functional import elementwise as e
+from oneflow.frontend.functional.gathering import index_select
 from oneflow.frontend.functional.shape import cat, narrow, reshape, squeeze, unsqueeze
-from oneflow.frontend.functional.source import full
+from oneflow.frontend.functional.source import arange, full
 
 __all__ = [
     "pad",
@@ -77,6 +79,10 @@ def _fill(x: Tensor, value: float) -> dict[str, float]:
 
 def _mirrored(x: Tensor, amounts: Sequence[int], mode: str) -> Tensor:
     """Pads up to two dimensions at once. Borders of a volume are padded in two steps, with the same result."""
+    if any(isinstance(n, Size) for n in amounts):
+        for number, pair in enumerate(zip(amounts[::2], amounts[1::2], strict=True)):
+            x = _gathered(x, x.rank - 1 - number, *pair, mode)
+        return x
     if len(amounts) < 6:
         return dispatch(f"{_MIRRORS[mode]}{len(amounts) // 2}d", x, padding=list(amounts))
     n, c, depth, *plane = x.sizes()
@@ -84,6 +90,17 @@ def _mirrored(x: Tensor, amounts: Sequence[int], mode: str) -> Tensor:
     *_, height, width = wide.sizes()
     outer = _mirrored(reshape(wide, (n, c, depth, height * width)), [0, 0, *amounts[4:]], mode)
     return reshape(outer, (n, c, outer.size(2), height, width))
+
+
+def _gathered(x: Tensor, dim: int, before: Any, after: Any, mode: str) -> Tensor:
+    """A border of dynamic size along one dimension: the elements at the positions of the result."""
+    size = x.size(dim)
+    at = e.sub(arange(size + before + after), before)
+    if mode == "reflect":
+        at = e.add(e.neg(e.abs(e.sub(e.abs(at), size - 1))), size - 1)
+    else:
+        at = e.maximum(e.minimum(at, size - 1), 0)
+    return index_select(x, dim, at)
 
 
 def _circular(x: Tensor, amounts: Sequence[int]) -> Tensor:

@@ -34,8 +34,9 @@ BAD = [
         "grid_sample",
         [t(1, 1, 2, 2), t(2, 1, 1, 2)],
         _modes("bilinear", "zeros"),
-        match="expected a grid of 1 images",
+        match="the number of images, to be 1, got 2",
     ),
+    Bad("grid_sample", [t(1, 1, 2, 2), t(1, 1, 1, 3)], _modes("bilinear", "zeros"), match="coordinates, to be 2"),
     Bad(
         "grid_sample", [t(1, 1, 2, 2), t(1, 1, 1, 2)], _modes("linear", "zeros"), match="expected interpolation_mode"
     ),

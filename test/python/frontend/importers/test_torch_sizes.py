@@ -140,6 +140,8 @@ def operators_of_sizes(x, y):
         torch.arange(0.5, columns, 0.75),
         torch.fft.fft(torch.fft.ifft(y, dim=-1, norm="ortho"), dim=-2, norm="forward").imag,
         nn.functional.unfold(x, (3, 2), padding=1, stride=2, dilation=(1, 2)),
+        nn.functional.pad(x, (0, x.shape[-1] // 2, x.shape[-2] - 3, 1), mode="reflect"),
+        nn.functional.pad(x, (1, columns, 0, rows), mode="replicate"),
         updated, values, positions,
     ]  # fmt: skip
 

@@ -218,8 +218,9 @@ def bodies(x, y, i, j):
     p = x.abs()
     return [
         flow.expm1(x), flow.log1p(p), flow.exp2(x), flow.log10(p + 1), flow.trunc(x * 3), flow.frac(x * 3),
-        flow.lerp(x, y, 0.3), flow.floor_divide(x, y), flow.fmod(x, y), flow.floor_divide(i, j), flow.fmod(i, j),
-        flow.ops.xlogy(p, p + 1), nn.functional.hardshrink(x), nn.functional.threshold(x, 0.1, 2.0),
+        flow.lerp(x, y, 0.3), flow.floor_divide(x, y), flow.fmod(x, y), flow.floor_divide(i, j),
+        flow.fmod(i, j * j + 1), flow.ops.xlogy(p, p + 1), nn.functional.hardshrink(x),
+        nn.functional.threshold(x, 0.1, 2.0),
     ]  # fmt: skip
 
 
