@@ -132,7 +132,7 @@ def _compile(source: Source, number: int) -> Binary:
     target, limit = triton("backends.compiler").GPUTarget("cuda", number, WARP), gpu.block_shared_bytes
     for stages in range(source.stages, 0, -1):
         options = {"num_warps": source.warps, "num_stages": stages, "maxnreg": source.registers or None}
-        stage_results, metadata = _stages(ast, target, options)
+        stage_results, metadata = _stages(ast, target, options, limit)
         if metadata["shared"] <= limit:
             break
     else:
@@ -161,8 +161,12 @@ def _language(source: Source) -> Any:
     return triton("compiler").ASTSource
 
 
-def _stages(ast: Any, target: Any, options: dict[str, int | None]) -> tuple[dict[str, Any], dict[str, Any]]:
+def _stages(
+    ast: Any, target: Any, options: dict[str, int | None], limit: int
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """A kernel at each of Triton's stages, and the metadata that the stages collect.
+
+    If a kernel needs more than `limit` bytes of shared memory, the stages after the stage that finds this do not run.
 
     `triton.compile` is not used: it writes every stage to files, while binaries are in the cache of this package.
     """
@@ -179,4 +183,6 @@ def _stages(ast: Any, target: Any, options: dict[str, int | None]) -> tuple[dict
     for name, stage in stages.items():
         module = stage(module, metadata)
         stage_results[name] = module = split_packed_halves(module) if name == "ptx" else module
+        if metadata.get("shared", 0) > limit:
+            break
     return stage_results, metadata
