@@ -41,7 +41,7 @@ def _new_like_self(function: Callable[..., Tensor], doc: str, has_sizes: bool = 
 
 def type_as(self: Tensor, other: Tensor) -> Tensor:
     """The tensor with the element type of `other`, and on its device or ranks."""
-    converted = F.cast(self, other.dtype)
+    converted: Tensor = F.cast(self, other.dtype)
     if not (isinstance(converted, EagerTensor) and isinstance(other, EagerTensor)):
         return converted
     if other.is_global:
