@@ -167,7 +167,7 @@ def _check_grid(op: Call) -> None:
     expect_rank(op, "grid", op.grid, op.input.rank)
     shape, grid = op.input.shape, op.grid.shape
     if None in shape[1:] or 0 in shape:
-        raise op.error(f"expected images of static sizes that are not empty, got input of type {op.input}")
+        raise op.error(f"expected static sizes of images of input, none of them 0, got {op.input}")
     expect_dim(op, "dimension 0 of grid, the number of images,", grid[0], shape[0])
     expect_dim(op, "the last dimension of grid, the coordinates,", grid[-1], len(shape) - 2)
     if op.interpolation_mode not in MODES or (op.interpolation_mode == "bicubic" and len(shape) == 5):

@@ -22,6 +22,7 @@ from oneflow.dialect.tensor_desc import TensorDesc, from_mlir
 from oneflow.lowering.linalg.checks import location_text
 from oneflow.lowering.linalg.declared_calls import DeclaredCalls, check_static
 from oneflow.lowering.linalg.emit import Emitter, Value
+from oneflow.passes.base import PassError
 
 EXTERNAL = "oneflow.external"
 IN_PLACE = "in_place"
@@ -77,9 +78,33 @@ def in_place_pairs(described: ir.Attribute) -> list[tuple[int, int]]:
 
 
 def declarations(module: ir.Module) -> dict[str, ir.Attribute]:
-    """The attribute `oneflow.external` of each declaration of a module, by the function's name, in order."""
+    """The attribute `oneflow.external` of each declaration of a module, by the function's name, in order.
+
+    Raises:
+        PassError: an attribute lacks a field, or a field is of another kind.
+    """
     declared = [o.operation for o in module.body.operations if EXTERNAL in o.operation.attributes]
+    for op in declared:
+        _check_fields(op)
     return {ir.StringAttr(op.attributes["sym_name"]).value: op.attributes[EXTERNAL] for op in declared}
+
+
+def _check_fields(declaration: ir.Operation) -> None:
+    described = declaration.attributes[EXTERNAL]
+    try:
+        fields = ir.DictAttr(described)
+        types = ir.FunctionType(ir.TypeAttr(fields["types"]).value)
+        has_kinds = all(isinstance(fields[n], ir.StringAttr) for n in ("operator", "place"))
+        has_kinds &= isinstance(fields["attributes"], ir.DictAttr)
+        sizes = len(types.results), len(types.inputs)
+        is_valid = has_kinds and all(
+            0 <= n < size for pair in in_place_pairs(described) for n, size in zip(pair, sizes, strict=True)
+        )
+    except (IndexError, KeyError, ValueError):
+        is_valid = False
+    if not is_valid:
+        what = "the fields operator, attributes, types and place, and pairs of results and operands in_place"
+        raise PassError(f"expected {EXTERNAL} to have {what}, got {described}", declaration.location)
 
 
 @dataclass(frozen=True)

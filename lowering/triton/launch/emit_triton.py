@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Any, ClassVar, TypeVar
 
 from oneflow.dialect._mlir import func, ir
-from oneflow.dialect.record import Registry
+from oneflow.dialect.record import OperatorError, Registry
 from oneflow.lowering.kernels.legality import check_kernels_formed
 from oneflow.lowering.kernels.nodes import Structure, Unsupported
 from oneflow.lowering.linalg.control import BODY
@@ -154,8 +154,15 @@ def _write_plans(
 
 
 def _user_sources(external: Mapping[str, ir.Attribute], registry: Registry) -> dict[str, Source]:
-    """The sources of users' kernels in Triton, by the names of the functions that the entry calls."""
-    calls = {name: read_external(str(text), registry) for name, text in external.items()}
+    """The sources of users' kernels in Triton, by the names of the functions that the entry calls.
+
+    Raises:
+        PassError: an operator is unknown, or a call does not fit its operator.
+    """
+    try:
+        calls = {name: read_external(str(text), registry) for name, text in external.items()}
+    except OperatorError as error:
+        raise PassError(str(error)) from None
     in_triton = {name: call for name, call in calls.items() if call.record.launch is not None}
     return {name: call.record.launch.source(call, name) for name, call in in_triton.items()}
 
