@@ -76,7 +76,7 @@ def test_tensors_of_the_kind_of_another():
         y = make(x)
         assert (y.shape, y.dtype, y.sbp, y.placement) == (x.shape, x.dtype, x.sbp, x.placement)
         np.testing.assert_array_equal(y.numpy(), np.full((2, 3), fill))
-    local = flow.tensor(np.float32([[1, 2, 3], [4, 5, 6]]))
+    local = flow.tensor(np.array([[1, 2, 3], [4, 5, 6]], np.float32))
     moved = local.type_as(x)
     assert (moved.dtype, moved.sbp, moved.placement) == (x.dtype, x.sbp, x.placement)
     assert moved.numpy().tolist() == local.tolist()
