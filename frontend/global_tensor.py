@@ -81,12 +81,12 @@ def _layout(at: Placement, sbp: Any, x: Tensor) -> NdSbp:
     """The layout of a tensor on a placement.
 
     Raises:
-        OneFlowError: the layout does not fit the tensor and the mesh.
+        OneFlowError: the layout does not fit the tensor and the mesh; a OneFlowTypeError if it is no layout.
     """
     try:
         return at.layout(sbp, x.desc)
-    except ValueError as error:
-        raise fail(str(error)) from None
+    except (TypeError, ValueError) as error:
+        raise fail(str(error), kind=error) from None
 
 
 class ToPlacement(Function):

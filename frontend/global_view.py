@@ -23,8 +23,15 @@ def to_global(input: Any, placement: Placement | None = None, sbp: Any = None, *
 
 
 def to_local(input: Any, *, copy: bool = False) -> Any:
-    """The shards of this rank of the global tensors of a nested structure, with `copy` in new memory."""
-    return _mapped(lambda x: x.to_local().clone() if copy else x.to_local(), input)
+    """The shards of this rank of the global tensors of a nested structure, with `copy` in new memory; other tensors
+    stay.
+    """
+
+    def shard(x: Tensor) -> Tensor:
+        local = x.to_local() if x.is_global else x
+        return local.clone() if copy and x.is_global else local
+
+    return _mapped(shard, input)
 
 
 def _mapped(function: Callable[[Any], Any], structure: Any) -> Any:

@@ -89,13 +89,12 @@ class Placement:
         """The layout for tensors of a type from one SBP, or one SBP for each mesh axis.
 
         Raises:
+            TypeError: an entry is no SBP.
             ValueError: the number of SBPs or an axis does not match.
         """
         entries = (sbp,) if isinstance(sbp, Sbp) else tuple(sbp or ())
         if not entries or not all(isinstance(s, Sbp) for s in entries):
-            raise ValueError(
-                f"expected flow.sbp.split(axis), flow.sbp.broadcast or flow.sbp.partial_sum, got {sbp!r}"
-            )
+            raise TypeError(f"expected flow.sbp.split(axis), flow.sbp.broadcast or flow.sbp.partial_sum, got {sbp!r}")
         nd = tuple(S(s.axis + desc.rank) if s.axis is not None and s.axis < 0 else s for s in entries)
         wrong = problem(nd, desc.rank, self.mesh)
         if wrong is None and not desc.dtype.has_sums and any(s.kind == "P" for s in nd):

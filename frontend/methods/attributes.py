@@ -44,9 +44,12 @@ def type_as(self: Tensor, other: Tensor) -> Tensor:
     converted: Tensor = F.cast(self, other.dtype)
     if not (isinstance(converted, EagerTensor) and isinstance(other, EagerTensor)):
         return converted
+    moved: Tensor
     if other.is_global:
-        return converted.to_global(other.placement, other.sbp)
-    return converted.to_local() if converted.is_global else to_device(converted, other.device)
+        moved = converted.to_global(other.placement, other.sbp)
+    else:
+        moved = converted.to_local() if converted.is_global else to_device(converted, other.device)
+    return moved
 
 
 def element_size(self: Tensor) -> int:

@@ -101,6 +101,7 @@ def _older(annotation: Any) -> Any:
 
 def _simulate(ranks: int) -> None:
     """Tells tests that the job has `ranks` ranks, of which this process, the first rank, simulates all."""
+    os.environ["RANK"] = "0"
     _add("env", {**vars(oneflow.env), "get_world_size": lambda: ranks})
     mock.patch.object(Placement, "all", lambda type="cpu": Placement(type, range(ranks))).start()
 

@@ -177,6 +177,7 @@ def test_the_global_mode():
     assert moved["a"].to_local(copy=True).sum().item() == 6 and moved["a"].to_global() is moved["a"]
     local = flow.utils.global_view.to_local({"a": made, "b": 3})
     assert local["a"].tolist() == [1, 1] and not local["a"].is_global and local["b"] == 3
+    assert flow.utils.global_view.to_local(local)["a"] is local["a"]
 
 
 def test_the_layout_of_each_tensor_of_a_structure():

@@ -28,6 +28,8 @@ CALLS = [
     (lambda x: flow._C.slice_update(x, x.double(), [0, 0], [2, 3], [1, 1]), (TypeError,), "tensor<2x3xf64>"),
     (lambda x: flow.device("xpu"), (ValueError, RuntimeError), "expected a device such as"),
     (lambda x: x.to_global(flow.placement("cpu", [0]), flow.sbp.split(2)), (ValueError, RuntimeError), "below 2"),
+    (lambda x: x.to_global(flow.placement("cpu", [0]), (flow.sbp.broadcast, 0)), (TypeError, RuntimeError),
+     "expected flow.sbp.split"),
     (lambda x: flow.broadcast_tensors(), (ValueError, RuntimeError), "at least one"),
     (lambda x: x.fill_(x), (ValueError, RuntimeError), "without dimensions for fill_"),
     (lambda x: flow.pixel_shuffle(x[None], 2), (ValueError, RuntimeError), "channels that 2 \\* 2 divides"),
