@@ -26,6 +26,7 @@ from oneflow.frontend.core.settings import SCOPE, Scope
 from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.eager.tape import no_grad
 from oneflow.frontend.eager.tensor import EagerTensor
+from oneflow.frontend.optim.clipping import on_one_placement
 
 __all__ = [
     "GradScaler", "StaticGradScaler", "autocast", "get_autocast_cpu_dtype", "get_autocast_gpu_dtype",
@@ -300,4 +301,4 @@ def unscaled(parameters: Iterable[Any], scale: Callable[[], float]) -> Tensor:
         p.grad.copy_(F.cast(F.mul(F.cast(p.grad, wide), F.cast(factor, wide)), p.grad.dtype))
         # Ranks add up numbers of elements; truth values would be gathered.
         counts.append(F.sum(F.cast(F.logical_not(F.isfinite(p.grad)), dtypes.int64)))
-    return F.eq(functools.reduce(F.add, counts[1:] or counts), 0)
+    return F.eq(functools.reduce(F.add, on_one_placement(counts[1:] or counts)), 0)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+from oneflow.dialect.nd_sbp import broadcast
 from oneflow.frontend import functional as F  # noqa: N812
 from oneflow.frontend.core.errors import refuse
 from oneflow.frontend.eager.tape import no_grad
@@ -41,8 +42,21 @@ def clip_grad_norm_(
         raise refuse(f"expected gradients of a finite norm, got {float(total)}")
     factor = F.clamp(F.div(max_norm, F.add(total, 1e-6)), max=1.0)
     for p in chosen:
-        p.grad.mul_(F.cast(factor, p.dtype))
+        p.grad.mul_(F.cast(_on_placement_of(p.grad, factor), p.dtype))
     return total
+
+
+def on_one_placement(numbers: Sequence[Any]) -> list[Any]:
+    """Tensors, of which those on other placements are moved to the placement of the first that has one."""
+    first = next((x for x in numbers if x.placement is not None), None)
+    return [x if first is None else _on_placement_of(first, x) for x in numbers]
+
+
+def _on_placement_of(like: Any, x: Any) -> Any:
+    """`x`, whole on the ranks of the placement of `like` if both have another placement."""
+    if x.placement is None or like.placement is None or x.placement == like.placement:
+        return x
+    return x.to_global(like.placement, broadcast(like.placement.mesh))
 
 
 def _norm(grads: list[Any], kind: float) -> Any:
@@ -54,8 +68,8 @@ def _norm(grads: list[Any], kind: float) -> Any:
     if not filled:
         return F.zeros(())
     if math.isinf(kind) or kind <= 0:
-        return F.norm(F.stack([F.norm(g, kind) for g in filled]), kind)
-    powers = [F.sum(F.square(g) if kind == 2 else F.pow(F.abs(g), kind)) for g in filled]
+        return F.norm(F.stack(on_one_placement([F.norm(g, kind) for g in filled])), kind)
+    powers = on_one_placement([F.sum(F.square(g) if kind == 2 else F.pow(F.abs(g), kind)) for g in filled])
     total = powers[0]
     for power in powers[1:]:
         total = F.add(total, power)

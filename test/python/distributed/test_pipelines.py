@@ -17,7 +17,9 @@ B, S = flow.sbp.broadcast, flow.sbp.split
 class Pipeline(nn.Graph):
     """Two layers that train on a batch in four parts, on the placements `at`, or in one process."""
 
-    def __init__(self, *at: Any, checkpoints: bool = False, zero: int = 0) -> None:
+    def __init__(
+        self, *at: Any, checkpoints: bool = False, zero: int = 0, norm: float = 2.0, scaler: Any = None
+    ) -> None:
         super().__init__()
         rng = np.random.default_rng(0)
         self.up, self.down = nn.Linear(6, 8, bias=False).double(), nn.Linear(8, 4, bias=False).double()
@@ -28,7 +30,14 @@ class Pipeline(nn.Graph):
                 layer.to(GraphModule).set_stage(number, at[number])
                 layer.to(GraphModule).activation_checkpointing = checkpoints
         self.at = at
-        self.add_optimizer(flow.optim.SGD([self.up.weight, self.down.weight], lr=0.1, momentum=0.9))
+        weights = {
+            "params": [self.up.weight, self.down.weight],
+            "clip_grad_max_norm": 0.5,
+            "clip_grad_norm_type": norm,
+        }
+        self.add_optimizer(flow.optim.SGD([weights], lr=0.1, momentum=0.9))
+        if scaler is not None:
+            self.set_grad_scaler(scaler)
         self.config.set_gradient_accumulation_steps(4)
         self.config.enable_zero(zero > 0, stage=max(zero, 1), shard_min_size=1)
 
@@ -55,6 +64,12 @@ def test_stages_train_like_one_process(size: int, options: dict[str, Any]) -> No
     pipeline = Pipeline(*placements(size), **options)
     np.testing.assert_allclose(pipeline.losses(), Pipeline().losses(), rtol=1e-12)
     assert pipeline.up.weight.to_local().shape == ((8, 6) if "zero" not in options else (4, 6))
+
+
+def test_gradients_on_several_placements_are_clipped_and_unscaled() -> None:
+    """The largest norm and the check for finite numbers are of the gradients of all stages."""
+    clipped = Pipeline(*placements(1), norm=float("inf"), scaler=flow.amp.GradScaler(init_scale=8.0))
+    np.testing.assert_allclose(clipped.losses(), Pipeline(norm=float("inf")).losses(), rtol=1e-12)
 
 
 def test_stages_compute_at_the_same_time() -> None:
