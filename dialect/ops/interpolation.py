@@ -135,8 +135,9 @@ def numbered(ops: Builder, shape: Sequence[int], axis: int) -> Value:
 
 def _numbers_of_images(ops: Builder, like: Value) -> Value:
     """The number of the image (i64) of each element of `like`, whose first dimension is the images."""
-    if None not in like.shape:
-        return numbered(ops, like.shape, 0)
+    sizes = [size for size in like.shape if size is not None]
+    if len(sizes) == like.rank:
+        return numbered(ops, sizes, 0)
     zeros = ops.cast(ops.zero_like(like), dtype=dtypes.int64)
     ones: Value = ops.scalar_add(zeros, has_int_operand=True, int_operand=1)
     numbers: Value = ops.scalar_add(ops.cumsum(ones, dim=0), has_int_operand=True, int_operand=-1)
