@@ -135,7 +135,7 @@ def numbered(ops: Builder, shape: Sequence[int], axis: int) -> Value:
 
 def _numbers_of_images(ops: Builder, like: Value) -> Value:
     """The number of the image (i64) of each element of `like`, whose first dimension is the images."""
-    sizes = [d for d in like.shape if d is not None]
+    sizes = [size for size in like.shape if size is not None]
     if len(sizes) == like.rank:
         return numbered(ops, sizes, 0)
     zeros = ops.cast(ops.zero_like(like), dtype=dtypes.int64)

@@ -8,7 +8,8 @@ import numpy as np
 
 from oneflow.frontend import functional as F  # noqa: N812
 from oneflow.frontend.core.dispatch import as_tensor
-from oneflow.frontend.core.tensor import Size
+from oneflow.frontend.core.tensor import Size, Tensor
+from oneflow.frontend.functional.sizes import maximum
 from oneflow.frontend.importers.torch.table import aten
 
 
@@ -56,14 +57,16 @@ def eye(n: Any, m: Any = None, *, dtype: Any = None, out: Any) -> Any:
 
 
 @aten("linspace.default")
-def linspace(start: Any, end: Any, steps: int, *, dtype: Any = None, out: Any) -> Any:
+def linspace(start: Any, end: Any, steps: Any, *, dtype: Any = None, out: Any) -> Any:
+    if isinstance(start, Tensor) or isinstance(end, Tensor):
+        return linspace_of_tensors(start, end, steps, out=out)
     return F.linspace(start, end, steps, dtype=out.dtype)
 
 
 @aten("linspace.Tensor_Tensor", "linspace.Tensor_Scalar", "linspace.Scalar_Tensor")
-def linspace_of_tensors(start: Any, end: Any, steps: int, dtype: Any = None, *, out: Any) -> Any:
+def linspace_of_tensors(start: Any, end: Any, steps: Any, dtype: Any = None, *, out: Any) -> Any:
     number = F.arange(steps, dtype=out.dtype if out.dtype.is_float else None)
-    step = F.div(F.sub(end, start), max(steps - 1, 1))
+    step = F.div(F.sub(end, start), maximum(steps - 1, 1))
     return F.add(F.mul(number, step), start)
 
 

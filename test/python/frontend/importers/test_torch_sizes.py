@@ -121,12 +121,13 @@ def test_numbers_as_arguments():
 
 
 def resized_images(x, y):
-    """Images in the sizes of another tensor, in every mode."""
-    modes = ("nearest", "nearest-exact", "bilinear", "bicubic", "area")
-    images = [nn.functional.interpolate(x, size=y.shape, mode=mode) for mode in modes]
-    aligned = nn.functional.interpolate(x, size=y.shape, mode="bicubic", align_corners=True)
-    rounded = nn.functional.interpolate(x, scale_factor=1.7, mode="bilinear", recompute_scale_factor=True)
-    return [*images, aligned, rounded, nn.functional.adaptive_avg_pool2d(x, (y.shape[0], 2))]
+    """Rows and images in the sizes of another tensor, in every mode."""
+    rows, width = x[:, :, 0], y.shape[0]
+    modes = ("nearest", "nearest-exact", "linear", "area")
+    resized = [nn.functional.interpolate(rows, size=width, mode=mode) for mode in modes]
+    aligned = nn.functional.interpolate(y[None, None], size=x.shape[2:], mode="bicubic", align_corners=True)
+    rounded = nn.functional.interpolate(rows, scale_factor=1.7, mode="linear", recompute_scale_factor=True)
+    return [*resized, aligned, rounded, nn.functional.adaptive_avg_pool1d(rows, width)]
 
 
 def operators_of_sizes(x, y):
@@ -137,7 +138,7 @@ def operators_of_sizes(x, y):
     values, positions = torch.topk(y, columns // 2, -1)
     return [
         torch.arange(columns, -rows, -1.0) + torch.arange(0.5, rows + columns, 1)[: rows + columns],
-        torch.arange(0.5, columns, 0.75),
+        torch.arange(0.5, columns, 0.75), torch.linspace(0.5, columns - 0.5, rows),
         torch.fft.fft(torch.fft.ifft(y, dim=-1, norm="ortho"), dim=-2, norm="forward").imag,
         nn.functional.unfold(x, (3, 2), padding=1, stride=2, dilation=(1, 2)),
         nn.functional.pad(x, (0, x.shape[-1] // 2, x.shape[-2] - 3, 1), mode="reflect"),
