@@ -7,6 +7,7 @@ Output is MLIR text.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from oneflow.lowering.llvm.column_block import ColumnBlock
@@ -91,9 +92,10 @@ class Panel:
     def _pack_segment(self, loop: Loop, first: Index, begin: str, last: str) -> None:
         """Packs the flat columns from `begin` to `last` of the row that begins at `first`.
 
-        All vectors of a step of the depth come before the next step, which is in another page of memory.
+        Each vector is packed for all steps of the depth. In an image beyond the L2 cache, all vectors of a row come
+        before the next row, which is in another page of memory.
         """
-        writer, nest = self.writer, self.nest
+        writer, nest, contraction = self.writer, self.nest, self.contraction
         middle = writer.add(begin, writer.floor_to(writer.binary("subi", last, begin), self.width))
         active = writer.binary("subi", last, middle)
         mask = first_lanes(writer, active, self.width)
@@ -102,22 +104,28 @@ class Panel:
         def vector(at: str, lanes: Lanes) -> None:
             nest.indices[loop.id] = writer.binary("subi", at, first)
             column = writer.binary("subi", at, self.block.begin)
-            self._store(self.contraction.load(self.contraction.right, lanes), self.contraction.depth_index(), column)
+            self._store(contraction.load(contraction.right, lanes), contraction.depth_index(), column)
 
-        def step() -> None:
-            nest.plain_loop(begin, middle, self.width, lambda at: vector(at, full))
-            nest.plain_loop(middle, last, self.width, lambda at: vector(at, tail))
+        def vectors(inner: Sequence[Loop]) -> None:
+            def over_depth(lanes: Lanes) -> Callable[[str], None]:
+                return lambda at: contraction.depth_loops(inner, lambda: vector(at, lanes))
+
+            nest.plain_loop(begin, middle, self.width, over_depth(full))
+            nest.plain_loop(middle, last, self.width, over_depth(tail))
 
         def row() -> None:
             self._prefetch(loop, first, begin, last)
-            self.contraction.depth_loops(self.contraction.depth[-1:], step)
+            contraction.depth_loops(contraction.depth[-1:], lambda: vectors(()))
 
-        self.contraction.depth_loops(self.contraction.depth[:-1], row)
+        if contraction.exceeds_cache(contraction.right):
+            contraction.depth_loops(contraction.depth[:-1], row)
+        else:
+            vectors(contraction.depth)
 
     def _prefetch(self, loop: Loop, first: Index, begin: str, last: str) -> None:
         """Prefetches the columns at a later step of the outermost loop of the depth, which may be beyond the end."""
         contraction, nest, outermost = self.contraction, self.nest, self.contraction.depth[0]
-        if len(contraction.depth) == 1 or not contraction.exceeds_cache(contraction.right):
+        if len(contraction.depth) == 1:
             return
         here, last_loop = nest.indices, contraction.depth[-1]
         later = here | {outermost.id: self.writer.add(here[outermost.id], PREFETCH_STEPS), last_loop.id: 0}
