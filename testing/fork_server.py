@@ -1,7 +1,7 @@
 """A fork server for the commands of a lit suite: a process with the commands loaded forks for each run.
 
 `fork_client.py` asks the server. The commands import most of the compiler when a program needs it. The server loads
-these modules first, since each forked process would load them again.
+these modules while no client asks, since each forked process would load them again.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import select
 import signal
 import socket
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 #: The packages that commands import from.
@@ -63,13 +64,20 @@ def serve(listener: socket.socket, alive: int, modules: list[str]) -> None:
     """Forks for each connection until `alive` is closed at its other end."""
     for module in modules:
         __import__(module)
-    _preload()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    names = _module_names()
+    left = next(names, None)
     while True:
         sources: list[socket.socket | int] = [listener, alive]
-        ready, _, _ = select.select(sources, [], [])
+        ready, _, _ = select.select(sources, [], [], None if left is None else 0)
         if alive in ready:
             return
+        if left is not None and not ready:
+            # A module may need a package that is not installed.
+            with contextlib.suppress(ImportError):
+                importlib.import_module(left)
+            left = next(names, None)
+            continue
         connection, _ = listener.accept()
         if os.fork() == 0:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -78,12 +86,11 @@ def serve(listener: socket.socket, alive: int, modules: list[str]) -> None:
         connection.close()
 
 
-def _preload() -> None:
-    """Imports all modules of `PACKAGES`, except those that need a package that is not installed."""
+def _module_names() -> Iterator[str]:
+    """The names of all modules of `PACKAGES`."""
     for package in map(importlib.import_module, PACKAGES):
         for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-            with contextlib.suppress(ImportError):
-                importlib.import_module(found.name)
+            yield found.name
 
 
 def _answer(connection: socket.socket) -> None:

@@ -1,4 +1,4 @@
-"""Every sample of every operator: types, meaning, gradient, SBP, text, refusals."""
+"""Every sample of every operator: types, meaning, gradient, text, refusals; `test_sbp_coverage.py` checks SBP."""
 
 from pathlib import Path
 
@@ -53,11 +53,6 @@ def test_round_trip(name, context):
 @pytest.mark.parametrize("name", DIFFERENTIABLE)
 def test_gradient(name):
     each([(s,) for s in DIFFERENTIABLE[name]], check_gradient)
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_sbp(name):
-    each([(s,) for s in SAMPLES if s.op == name], checks.check_sbp)
 
 
 @pytest.mark.parametrize("bad", BAD, ids=str)

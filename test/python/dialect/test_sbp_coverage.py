@@ -1,8 +1,9 @@
-"""Every kind of SBP signature that the samples of an operator offer is computed on at least one sample."""
+"""Every SBP signature of every sample, shard by shard; each kind of signature is computed on at least one sample."""
 
 from typing import Any
 
 import pytest
+from each_case import by_operator, each
 from samples import SAMPLES
 
 from oneflow.dialect import ops  # noqa: F401  (registers the operators)
@@ -17,15 +18,20 @@ def kinds(signatures):
     return {" -> ".join(side) for side in sides}
 
 
-@pytest.mark.parametrize("name", sorted({s.op for s in SAMPLES}))
+def check(sample, computed, offered):
+    """Checks the signatures of a sample; adds the kinds of computed and of offered signatures."""
+    op = sbp_case(sample)
+    offered.update(kinds(op.record.signatures(described(op))))
+    computed.update(kinds(check_sbp(sample)))
+
+
+SAMPLES_OF = by_operator(SAMPLES)
+
+
+@pytest.mark.parametrize("name", SAMPLES_OF)
 def test_every_kind_of_signature_is_computed(name):
     computed, offered = set[Any](), set[Any]()
-    for sample in (s for s in SAMPLES if s.op == name):
-        op = sbp_case(sample)
-        found = kinds(op.record.signatures(described(op)))
-        if found - computed:
-            computed |= kinds(check_sbp(sample))
-        offered |= found
+    each([(s,) for s in SAMPLES_OF[name]], check, computed, offered)
     missing = offered - computed
     assert not missing, f"no sample of {name} can be cut for {sorted(missing)}; add one with sizes of 2 or more"
 
