@@ -56,7 +56,7 @@ def test_copies_equal_the_references(sample):
     for dtype in sample.dtypes:
         op = make_case(sample, dtype, REGISTRY)
         call = described(op)
-        copy = views.copy_of_view(call, call.results[0])
+        copy = views.copy_of_view(call, call.results[0], lambda: pytest.fail("a kernel was compiled"))
         assert copy is not None
         (result,), (expected,) = copy.run(op.operands), run_reference(op)
         assert result.flags.c_contiguous and result.dtype == expected.dtype
