@@ -2,10 +2,14 @@
 
 import numpy as np
 import pytest
+from samples import SAMPLES
 
 import oneflow as flow
+from oneflow.dialect.numpy_builder import run_reference
+from oneflow.dialect.record import REGISTRY
 from oneflow.frontend.eager import builder, views
 from oneflow.frontend.eager.kernel_cache import KernelCache
+from oneflow.testing.checks import described, make_case
 
 VIEWS = {
     "view": lambda x: x.view(-1, 2),
@@ -44,3 +48,16 @@ def test_gradients_of_sums_follow_the_dimension(dim, keepdim):
     (total * flow.tensor(weight)).sum().backward()
     shape = [1 if axis in np.atleast_1d(dim) % 2 else 3 for axis in range(2)]
     np.testing.assert_array_equal(x.grad.numpy(), np.broadcast_to(weight.reshape(shape), (3, 3)))
+
+
+@pytest.mark.parametrize("sample", [s for s in SAMPLES if s.op in views.VIEW_FUNCTIONS], ids=str)
+def test_copies_equal_the_references(sample):
+    """Gradients call view operators with all their attributes, also where no function of tensors does."""
+    for dtype in sample.dtypes:
+        op = make_case(sample, dtype, REGISTRY)
+        call = described(op)
+        copy = views.copy_of_view(call, call.results[0], lambda: pytest.fail("a kernel was compiled"))
+        assert copy is not None
+        (result,), (expected,) = copy.run(op.operands), run_reference(op)
+        assert result.flags.c_contiguous and result.dtype == expected.dtype
+        np.testing.assert_array_equal(result, expected)
