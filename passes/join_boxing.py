@@ -14,7 +14,7 @@ from oneflow.passes.base import Pass, PassError
 from oneflow.passes.registry import register_pass
 from oneflow.passes.sbp import annotations as notes
 from oneflow.passes.sbp.boxing import Boxing, BoxingStep
-from oneflow.passes.sbp.collectives import JOINED
+from oneflow.passes.sbp.collectives import BUCKETED_STEPS
 from oneflow.passes.sbp.graph import operations_in, width_of
 from oneflow.passes.sbp.interconnects import interconnect
 from oneflow.passes.sbp.layouts import Layouts
@@ -95,7 +95,7 @@ class _Reader:
         assert target is not None
         shape = desc.static_shape
         steps = self.boxing[submesh.name].path(source, target, shape, width_of(desc))
-        if len(steps) != 1 or steps[0].kind not in JOINED:
+        if len(steps) != 1 or steps[0].kind not in BUCKETED_STEPS:
             return
         (step,) = steps
         # The first rank has the largest shard.

@@ -21,7 +21,7 @@ from oneflow.passes.sbp import annotations as notes
 from oneflow.passes.sbp.boxing import Boxing, BoxingError
 from oneflow.passes.sbp.candidates import localize
 from oneflow.passes.sbp.collectives import (
-    JOINED,
+    BUCKETED_STEPS,
     RankStep,
     TensorTransfer,
     check_same_collectives,
@@ -228,12 +228,12 @@ class _Lowering:
         """A cast's part of a collective of several tensors, which replaces the last of the casts."""
         joined = self.joined.setdefault(number, _Joined(self.layouts.registry))
         kinds = [s.step.kind for s in rank_steps]
-        alike = len(kinds) == 1 and kinds[0] in JOINED
+        alike = len(kinds) == 1 and kinds[0] in BUCKETED_STEPS
         adjacent = not joined.ops or self.before == joined.ops[-1]
         if not alike or not adjacent or (joined.ops and not _same_collective(joined.steps[0], rank_steps[0])):
             raise PassError(
                 f"{op.name}: expected casts of one {notes.JOINED}, {number}, to be adjacent and of the same"
-                f" collective, one of {', '.join(JOINED)}; got {', '.join(kinds) or 'nothing'}",
+                f" collective, one of {', '.join(BUCKETED_STEPS)}; got {', '.join(kinds) or 'nothing'}",
                 op.location,
             )
         joined.ops.append(op)

@@ -27,6 +27,7 @@ from oneflow.dialect.reader import ProgramError, read_module
 from oneflow.dialect.record import REGISTRY, suggestion
 from oneflow.frontend.core.compilation import compile_for, set_compile_option
 from oneflow.frontend.core.devices import Device, device
+from oneflow.frontend.core.errors import OneFlowError
 from oneflow.lowering.options import AUTOTUNE
 from oneflow.lowering.pipelines import STAGES, pipeline_between
 from oneflow.passes.pipeline import Pipeline, Watch
@@ -211,8 +212,8 @@ def _device(arguments: argparse.Namespace) -> Device:
     """
     try:
         return device(arguments.device)
-    except ValueError as error:
-        raise UsageError(f"--device: {error}") from None
+    except OneFlowError as error:
+        raise UsageError(f"--device: {error.text}") from None
 
 
 def _run_ranks(

@@ -34,8 +34,8 @@ def _types(op: Call) -> TensorDesc:
     return TensorDesc((batch, *op.alpha.shape, *rest), op.x.dtype)
 
 
-def _channels(rank: int) -> tuple[int, ...]:
-    """The axes with a single slope."""
+def _non_channel_axes(rank: int) -> tuple[int, ...]:
+    """All axes but axis 1, the channels: the slope is constant along these axes."""
     return tuple(i for i in range(rank) if i != 1)
 
 
@@ -43,7 +43,7 @@ def _spread(ops: Builder, alpha: Value, x: Value) -> Value:
     """The slope at every element of `x`, or a single slope."""
     if alpha.shape == (1,):
         return alpha
-    return ops.call("broadcast_like", alpha, x, broadcast_axes=_channels(x.rank))[0]
+    return ops.call("broadcast_like", alpha, x, broadcast_axes=_non_channel_axes(x.rank))[0]
 
 
 def _positive(ops: Builder, x: Value) -> Value:
@@ -104,20 +104,20 @@ class PreluGrad:
         wide = widen(ops, dy) * widen(ops, x)
         below = ops.where(positive, ops.zero_like(wide), wide)
         dx = ops.where(positive, dy, dy * _spread(ops, op.alpha, x))
-        return dx, narrow(ops, _sum_of_channels(ops, below, op.alpha), dy.dtype)
+        return dx, narrow(ops, _sum_to_alpha_shape(ops, below, op.alpha), dy.dtype)
 
     def reference(dy: Any, x: Any, alpha: Any) -> Any:
         wide, positive = dy.astype(np.float64), x > 0
         below = np.where(positive, 0, wide * x)
-        sums = below.sum(_channels(x.ndim)) if alpha.shape != (1,) else below.sum().reshape(1)
+        sums = below.sum(_non_channel_axes(x.ndim)) if alpha.shape != (1,) else below.sum().reshape(1)
         dx = np.where(positive, wide, wide * _numpy_slopes(alpha, x))
         return dx.astype(x.dtype), sums.astype(x.dtype)
 
 
-def _sum_of_channels(ops: Builder, value: Value, alpha: Value) -> Value:
+def _sum_to_alpha_shape(ops: Builder, value: Value, alpha: Value) -> Value:
     """`value` summed to the shape of the slopes."""
     is_one = alpha.shape == (1,)
-    total: Value = ops.reduce_sum(value, axis=range(value.rank) if is_one else _channels(value.rank))
+    total: Value = ops.reduce_sum(value, axis=range(value.rank) if is_one else _non_channel_axes(value.rank))
     return ops.call("reshape", total, shape=(1,))[0] if is_one else total
 
 

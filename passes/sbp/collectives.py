@@ -20,8 +20,6 @@ from oneflow.passes.base import PassError
 from oneflow.passes.sbp.boxing import BoxingStep
 from oneflow.passes.sbp.submeshes import Submesh
 
-COLLECTIVE = "ccl_"
-
 
 @dataclass(frozen=True)
 class RankStep:
@@ -70,15 +68,17 @@ class RankStep:
 
 def emit_step(ops: Builder, x: Value, rank_step: RankStep) -> Value:
     """The shard of the rank after the step, from `x`, the shard before the step."""
-    if rank_step.step.kind in JOINED:
+    if rank_step.step.kind in BUCKETED_STEPS:
         return emit_joined_step(ops, [x], [rank_step])[0]
     return x if len(rank_step.members) == 1 else _RULES[rank_step.step.kind](ops, x, rank_step)
 
 
 def emit_joined_step(ops: Builder, xs: Sequence[Value], rank_steps: Sequence[RankStep]) -> Sequence[Value]:
-    """The shards of several tensors after one collective; the steps have one kind in `JOINED` and the same axes."""
+    """The shards of several tensors after one collective; the steps have one kind of `BUCKETED_STEPS` and the same
+    axes.
+    """
     first = rank_steps[0]
-    return xs if len(first.members) == 1 else JOINED[first.step.kind](ops, xs, rank_steps)
+    return xs if len(first.members) == 1 else BUCKETED_STEPS[first.step.kind](ops, xs, rank_steps)
 
 
 def _all_reduce(ops: Builder, xs: Sequence[Value], rank_steps: Sequence[RankStep]) -> Sequence[Value]:
@@ -142,7 +142,7 @@ def _keep_on_first_rank(ops: Builder, x: Value, rank_step: RankStep) -> Value:
 
 
 #: Steps that are one collective for several tensors.
-JOINED: dict[str, Callable[[Builder, Sequence[Value], Sequence[RankStep]], Sequence[Value]]] = {
+BUCKETED_STEPS: dict[str, Callable[[Builder, Sequence[Value], Sequence[RankStep]], Sequence[Value]]] = {
     "all_reduce": _all_reduce,
     "all_max": _all_max,
     "reduce_scatter": _reduce_scatter,

@@ -88,7 +88,6 @@ class TritonKernel:
                 values[parameter] = ast.literal_eval(default) if default is not None else None
         body = f"{function.name}({', '.join(f'{k}={v}' for k, v in constants.items())})"
         parameters = tuple(Parameter(*pointer) for pointer in pointers.items())
-        parameters = tuple(Parameter(*pointer) for pointer in pointers.items())
         return Source(
             name, parameters, self._programs(op, values), (body,), self.warps, self.stages,
             preamble=(prelude.HEAD, self._jitted()),

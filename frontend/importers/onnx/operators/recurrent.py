@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from oneflow.dialect import dtypes
@@ -16,19 +16,20 @@ from oneflow.frontend.tracing.control_flow import run_steps
 
 Activation = Callable[[Tensor], Tensor]
 
-#: Activations by lower-case name, with the defaults of `activation_alpha` and `activation_beta`.
-_ACTIVATIONS: dict[str, tuple[Callable[[Tensor, float, float], Tensor], float, float]] = {
-    "relu": (lambda x, a, b: F.relu(x), 0, 0),
-    "tanh": (lambda x, a, b: F.tanh(x), 0, 0),
-    "sigmoid": (lambda x, a, b: F.sigmoid(x), 0, 0),
-    "affine": (lambda x, a, b: F.add(F.mul(x, a), b), 1, 0),
-    "leakyrelu": (lambda x, a, b: F.leaky_relu(x, a), 0.01, 0),
-    "thresholdedrelu": (lambda x, a, b: F.threshold(x, a, 0.0), 1, 0),
-    "scaledtanh": (lambda x, a, b: F.mul(F.tanh(F.mul(x, b)), a), 1, 1),
-    "hardsigmoid": (lambda x, a, b: F.clamp(F.add(F.mul(x, a), b), 0.0, 1.0), 0.2, 0.5),
-    "elu": (lambda x, a, b: F.elu(x, a), 1, 0),
-    "softsign": (lambda x, a, b: F.softsign(x), 0, 0),
-    "softplus": (lambda x, a, b: F.softplus(x), 0, 0),
+#: Activations by lower-case name, with the defaults of the parameters that each takes: none, `activation_alpha`, or
+#: `activation_alpha` and `activation_beta`.
+_ACTIVATIONS: dict[str, tuple[Callable[..., Tensor], tuple[float, ...]]] = {
+    "relu": (F.relu, ()),
+    "tanh": (F.tanh, ()),
+    "sigmoid": (F.sigmoid, ()),
+    "affine": (lambda x, a, b: F.add(F.mul(x, a), b), (1.0, 0.0)),
+    "leakyrelu": (F.leaky_relu, (0.01,)),
+    "thresholdedrelu": (lambda x, a: F.threshold(x, a, 0.0), (1.0,)),
+    "scaledtanh": (lambda x, a, b: F.mul(F.tanh(F.mul(x, b)), a), (1.0, 1.0)),
+    "hardsigmoid": (lambda x, a, b: F.clamp(F.add(F.mul(x, a), b), 0.0, 1.0), (0.2, 0.5)),
+    "elu": (F.elu, (1.0,)),
+    "softsign": (F.softsign, ()),
+    "softplus": (F.softplus, ()),
 }
 
 
@@ -40,18 +41,17 @@ def _activations(
     unknown = [n for n in names if n.lower() not in _ACTIVATIONS]
     if unknown:
         raise OnnxError(f"expected activations among {', '.join(_ACTIVATIONS)}, got {unknown[0]!r}")
-    first, second = iter(alphas or ()), iter(betas or ())
+    values: tuple[Iterator[float], Iterator[float]] = iter(alphas or ()), iter(betas or ())
     activations = []
     for name in names:
-        function, alpha, beta = _ACTIVATIONS[name.lower()]
-        a = next(first, alpha) if alpha else 0.0
-        b = next(second, beta) if alpha or beta else 0.0
-        activations.append(_clipped(function, a, b, clip))
+        function, defaults = _ACTIVATIONS[name.lower()]
+        parameters = [next(given, default) for given, default in zip(values, defaults, strict=False)]
+        activations.append(_clipped(function, parameters, clip))
     return activations
 
 
-def _clipped(function: Any, alpha: float, beta: float, clip: float | None) -> Activation:
-    return lambda x: function(x if clip is None else F.clamp(x, -clip, clip), alpha, beta)
+def _clipped(function: Callable[..., Tensor], parameters: Sequence[float], clip: float | None) -> Activation:
+    return lambda x: function(x if clip is None else F.clamp(x, -clip, clip), *parameters)
 
 
 def _run(
@@ -65,7 +65,7 @@ def _run(
     """Runs `step(direction, states, slice)` over the slices of the inputs of each direction; `(y, last states..)`,
     each with the directions.
 
-    The first state is the result of a step. States of sequences that have ended stay.
+    The first state is the result of a step. A sequence that has ended keeps its state.
     """
     alive = [] if lengths is None else [_alive(inputs[0], lengths)]
 

@@ -44,6 +44,12 @@ NODES: dict[str, Any] = {
     "largest over no axes": (
         "ReduceMax", {}, {"a": np.array([1, 3, 2]), "axes": np.zeros(0, I64)}, [3], {"keepdims": 1},
     ),
+    "activations of which one alone takes a beta": (
+        "RNN", {"x": np.full((1, 1, 1), -2, F32)}, {"w": np.ones((2, 1, 1), F32), "r": np.zeros((2, 1, 1), F32)},
+        np.array([[[[-0.5]], [[0.25]]]], F32),
+        {"hidden_size": 1, "direction": "bidirectional", "activations": ["LeakyRelu", "HardSigmoid"],
+         "activation_alpha": [0.25, 0.25], "activation_beta": [0.75]},
+    ),
     "shift of the last bit": (
         "BitShift", {"x": np.array([2**63 + 4, 2**64 - 1], np.uint64), "y": np.array([1, 63], np.uint64)}, {},
         np.array([2**62 + 2, 1], np.uint64), {"direction": "RIGHT"},
