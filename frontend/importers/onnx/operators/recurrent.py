@@ -44,8 +44,8 @@ def _activations(
     values: tuple[Iterator[float], Iterator[float]] = iter(alphas or ()), iter(betas or ())
     activations = []
     for name in names:
-        function, defaults = _ACTIVATIONS[name.lower()]
-        parameters = [next(given, default) for given, default in zip(values, defaults, strict=False)]
+        function, numbers = _ACTIVATIONS[name.lower()]
+        parameters = [next(given, default) for given, default in zip(values, numbers, strict=False)]
         activations.append(_clipped(function, parameters, clip))
     return activations
 
