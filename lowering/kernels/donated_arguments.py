@@ -1,7 +1,7 @@
 """Donated arguments (input-output aliasing): an argument with `oneflow.donated = n` gives its memory to result n.
 
-Kernels that read the argument are ordered before the operation that makes the result where possible. The plan of the
-backend decides whether the result takes the memory.
+Kernels that read the argument are ordered before the operation that makes the result where possible.
+`llvm/donation.py` and `triton/launch/donation.py` decide by alias analysis whether the result takes the memory.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Calls of operators of structured control flow, whose bodies are functions of the module.
+"""Loops and branches: operators of structured control flow become calls, their bodies are functions of the module.
 
     func.func private @oneflow_control_0(tensor<4xf32>, .., tensor<4xf32>) -> tensor<4xf32>
         attributes {oneflow.control = {form = "steps", functions = [@step], ..}}

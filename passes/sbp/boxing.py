@@ -1,4 +1,4 @@
-"""Boxing: the cheapest path from one nd-SBP of a tensor to another on the same mesh.
+"""Boxing (resharding): the cheapest path from one nd-SBP of a tensor to another on the same mesh.
 
 A `BoxingStep` is one collective or local operation: the step changes the equal SBP of one or several mesh axes to
 another SBP. `Boxing.path` finds the steps that move the fewest bytes, and among these the steps that wait least for

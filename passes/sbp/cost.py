@@ -1,4 +1,4 @@
-"""The cost of a layout assignment, a signature for each node: computation, communication (transfers) and memory."""
+"""The cost of a layout assignment, a signature for each node: computation, communication (resharding) and memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loads libraries of user operators; each operator becomes a record."""
+"""Loads operator libraries of users; each operator becomes a record."""
 
 from __future__ import annotations
 
