@@ -60,7 +60,7 @@ class ReaderKernel:
     batches: Batches
 
     def __call__(self, op: Call) -> ExternalKernel:
-        """The external kernel of a call, at the begin of the data."""
+        """The external kernel of a call, at the start of the data."""
         position, descs = Position(self.batches, op.attrs), list(op.results)
 
         def run(buffers: Any, stream: Any) -> None:

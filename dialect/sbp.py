@@ -88,7 +88,7 @@ class SbpSignature:
 class Shard:
     """A device's share of a call: the descriptions of its shards, and where along its split axis each shard begins.
 
-    The begin of a tensor that is not split is 0.
+    The start of a tensor that is not split is 0.
     """
 
     inputs: tuple[TensorDesc, ...]

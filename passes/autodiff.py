@@ -41,11 +41,12 @@ class Autodiff(Pass):
         }
     adds @loss_grad(%x: tensor<3xf32>) -> tensor<3xf32>, which computes 2 * %x.
 
-    `func` may be left out where the module has one function. `wrt` are the numbers of the arguments to differentiate
-    by, all floats by default; there is one result for each, of the argument's type. With `value-and-grad` the results
-    of `@<func>` come first. A single float result of one element needs no cotangent. With several float results,
-    complex results, results of more elements, or the option `cotangents`, the added function takes a cotangent for
-    each such result after the arguments. Calls are inlined first. The added function can be differentiated again.
+    `func` may be left out where the module has one function. `wrt` are the indices of the arguments to
+    differentiate with respect to, all floats by default; there is one result for each, of the argument's type. With
+    `value-and-grad` the results of `@<func>` come first. A single float result of one element needs no cotangent.
+    With several float results, complex results, results of more elements, or the option `cotangents`, the added
+    function takes a cotangent for each such result after the arguments. Calls are inlined first. The added function
+    can be differentiated again.
     """
 
     name: ClassVar[str] = "oneflow-autodiff"
@@ -65,7 +66,8 @@ class Autodiff(Pass):
         name = f"{source.attributes['sym_name'].value}_grad"
         if name in functions:
             raise PassError(
-                f"{self.name}: expected no function @{name}, got one; rename that function", functions[name].location
+                f"{self.name}: expected no function @{name}, got one; rename that function",
+                functions[name].location,
             )
         body_of(source)
         copy = source.clone(ip=ir.InsertionPoint.after(source)).operation
@@ -92,7 +94,9 @@ class Autodiff(Pass):
 
 @dataclass
 class _Program:
-    """The body of a function as entries of reverse mode with their positions; `at` is the position of the reader."""
+    """The body of a function as entries of reverse mode with their locations; `at` is the location of the operation
+    that is read.
+    """
 
     ops: IRBuilder
     at: ir.Location
@@ -184,13 +188,13 @@ class _Gradient:
         self.wrt = self._wrt()
 
     def _wrt(self) -> list[int]:
-        """The numbers of the arguments to differentiate by."""
+        """The indices of the arguments to differentiate with respect to."""
         count = len(self.arguments)
         if not self.options.wrt:
             return [i for i, a in enumerate(self.arguments) if _is_inexact(a)]
         for text in self.options.wrt:
             if not text.isdecimal() or int(text) >= count or self.options.wrt.count(text) > 1:
-                raise self._error(f"expected wrt to be different argument numbers below {count}, got {text!r}")
+                raise self._error(f"expected wrt to be distinct argument indices below {count}, got {text!r}")
         numbers = [int(text) for text in self.options.wrt]
         for number in numbers:
             kind = self.arguments[number].type
@@ -268,7 +272,7 @@ class _Gradient:
         self.function.attributes["function_type"] = ir.TypeAttr.get(kind)
 
     def _remove_unused(self) -> None:
-        """Removes operations without uses: also forward operations, where only the gradient is returned."""
+        """Dead code elimination; removes forward operations too if only the gradient is returned."""
         for op in reversed(_top_level(self.function)):
             removable = op.name in REMOVABLE or (dialect.is_oneflow(op) and dialect.record_of(op, self.registry).pure)
             if removable and all(next(iter(r.uses), None) is None for r in op.results):

@@ -1,4 +1,4 @@
-"""Interprets a function of a module by the NumPy references of operators."""
+"""Interprets a function of a module with the NumPy references of operators."""
 
 from __future__ import annotations
 

@@ -129,7 +129,7 @@ define(
     "raw_reader(files: list_string, data_type: data_type, shape: shape, batch_size: int64, shuffle_block_size: int64,"
     f" random_shuffle: bool = True, seed: int64 = 0, {AXIS_SHARD}) -> out",
     doc="The next tensors of the shape `shape` in files, where they lie one after the other as in memory.\n\n"
-    "The last batch of a round is filled up from the begin. `random_shuffle` makes batches of blocks of\n"
+    "The last batch of a round is filled up from the start. `random_shuffle` makes batches of blocks of\n"
     "`shuffle_block_size` tensors, 0 for the whole batch, in random orders that `seed` sets.",
     types=_raw_types, sbp=split_batch, local=local_shard, grad=NO_OPERAND, pure=False,
     reference=first_batch(_read_raw), kernel=reader_kernel(_read_raw),

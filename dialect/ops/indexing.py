@@ -53,7 +53,7 @@ def numpy_positions(name: str, indices: Any, size: int) -> Any:
     return indices
 
 
-#: The size of the whole axis and the begin of this device's shard of it; 0: the axis is not split.
+#: The size of the whole axis and the start of this device's shard of it; 0: the axis is not split.
 AXIS_SHARD = "logical_size: int64 = 0, logical_begin: int64 = 0"
 
 

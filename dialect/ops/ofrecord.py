@@ -1,4 +1,4 @@
-"""Records of OneFlow out of files, and their features, on the host.
+"""Records of OneFlow from files, and their features, on the host.
 
 A list of records is a tensor (records, bytes) with zeros behind each record; see `dialect.ofrecord`.
 """
@@ -82,11 +82,11 @@ def _record_types(op: Call) -> TensorDesc:
 
 define(
     f"ofrecordreader({FILES}, record_bytes: int64, {AXIS_SHARD}) -> out",
-    doc="The next records of files, in order and again from the begin after the last.\n\n"
+    doc="The next records of files, in order, and from the start again after the last.\n\n"
     "The files are `part_name_prefix` and a number, which has zeros before it up to `part_name_suffix_length`.\n"
     "`random_shuffle` takes records out of a buffer of `shuffle_buffer_size` records, in an order that `seed` sets;\n"
-    "`shuffle_after_epoch` changes the order of the files after each round. `record_bytes` is the most bytes of a\n"
-    "record. Each call of a loaded program has a position of its own in the data.",
+    "`shuffle_after_epoch` changes the order of the files after each round. `record_bytes` is the largest size of a\n"
+    "record in bytes. Each call of a loaded program has a position of its own in the data.",
     types=_record_types, sbp=split_batch, local=local_shard, grad=NO_OPERAND, pure=False,
     reference=first_batch(_read_records), kernel=reader_kernel(_read_records), oneflow_name="OFRecordReader",
 )  # fmt: skip
@@ -123,7 +123,8 @@ define(
     f" decode_buffer_size_per_thread: int32 = 8, num_decode_threads_per_machine: int32 = 0, {MAX_SIZE}, {AXIS_SHARD})"
     " -> image, label, image_size",
     doc="The images of the next records as `ofrecordreader` reads them, their labels (i32) and their sizes.\n\n"
-    "Images are decoded as by `image_decode`. The attributes of threads change nothing.",
+    "Images are decoded as by `image_decode`. `decode_buffer_size_per_thread` and\n"
+    "`num_decode_threads_per_machine` are ignored.",
     types=_image_reader_types, sbp=split_batch, local=local_shard, grad=NO_OPERAND, pure=False,
     reference=first_batch(_read_images), kernel=reader_kernel(_read_images),
 )  # fmt: skip
@@ -183,7 +184,7 @@ def _numpy_raw(x: Any, *, name: Any, shape: Any, data_type: Any, dim1_varying_le
         values, row = _numbers(x[number].tobytes(), name), rows[number]
         is_short = len(values) < len(row)
         if len(values) != len(row) and not truncate and not (dim1_varying_length and is_short):
-            remedy = "" if dim1_varying_length else "; truncate=true takes what there is"
+            remedy = "" if dim1_varying_length else "; truncate=true drops or zero-fills values"
             raise DataError(f"expected {len(row)} values of the feature {name!r}, got {len(values)}{remedy}")
         row[: len(values)] = values[: len(row)].astype(row.dtype)
 

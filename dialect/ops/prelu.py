@@ -1,4 +1,4 @@
-"""Rectifiers whose slopes below 0 are learnt: one for all, one for each channel, or one for each element."""
+"""PReLU: leaky ReLU with learned slopes, one for all, one for each channel, or one for each element."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def _element_gradient_factors(op: Call) -> Factors:
 
 composite(
     "tf_prelu(x, alpha) -> y",
-    "x where x is positive, else alpha * x; `alpha` has a slope for each element of one of the batch.\n\n"
+    "x where x is positive, else alpha * x; `alpha` has one slope for each element of a sample.\n\n"
     "A dimension of `alpha` may be 1: its elements share the slope.",
     write=_write_elements, check=_check_elements, sbp=_element_factors,
     reference=lambda x, alpha: np.where(x > 0, x, x * alpha.astype(np.float64)).astype(x.dtype),

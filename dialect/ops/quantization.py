@@ -44,7 +44,7 @@ def _check_attributes(op: Call) -> None:
 
 def _check_observer(op: Call) -> None:
     _check_attributes(op)
-    if 0 in op.in_.shape[0 if _is_whole(op.attrs) else 1 :]:
+    if 0 in op.in_.shape[0 if _is_per_tensor(op.attrs) else 1 :]:
         raise op.error(f"expected at least one element in in, got {op.in_}")
 
 
@@ -64,7 +64,7 @@ def _check_scales(op: Call) -> None:
 MIN_SCALE = 2.0**-23
 
 
-def _is_whole(attrs: Any) -> bool:
+def _is_per_tensor(attrs: Any) -> bool:
     """Whether the tensor has one scale."""
     return bool(attrs["per_layer_quantization"] or attrs["quantization_formula"] == "cambricon")
 
@@ -121,7 +121,7 @@ def _numpy_scaled(high: Any, low: Any, rounded: Any, dtype: Any, bits: int, attr
 
 
 def _observe(ops: Builder, op: Call) -> tuple[Value, ...]:
-    high, low = _range(ops, op, _is_whole(op.attrs))
+    high, low = _range(ops, op, _is_per_tensor(op.attrs))
     if not _is_affine(op.attrs):
         high = ops.broadcast_maximum(ops.abs(high), ops.abs(low))
     found = _scaled(ops, op, high, low, lambda ops, x: ops.call("rint", x)[0])
@@ -138,7 +138,7 @@ def _numpy_observe(x: Any, *, quantization_bit: Any, per_layer_quantization: Any
 
 def _observer_factors(op: Call) -> Factors:
     rest = " ".join("_" * (op.in_.rank - 1))
-    return Factors(f"_ {rest} -> _, _" if _is_whole(op.attrs) else f"c {rest} -> c, c")
+    return Factors(f"_ {rest} -> _, _" if _is_per_tensor(op.attrs) else f"c {rest} -> c, c")
 
 
 composite(
@@ -163,14 +163,14 @@ def _check_moving(op: Call) -> None:
 
 
 def _rounded(ops: Builder, x: Value) -> Value:
-    """The nearest whole numbers, halves away from zero, as C rounds."""
+    """The nearest integers, halves away from zero, as C rounds."""
     negative = ops.scalar_logical_less(x, has_float_operand=True, float_operand=0.0)
     rounded: Value = ops.where(negative, ops.ceil(x - 0.5), ops.floor(x + 0.5))
     return rounded
 
 
 def _averaged(ops: Builder, op: Call, old: Value, value: Value) -> Value:
-    """A running average with one more `value`; an average of 0 has not begun."""
+    """A running average with one more `value`; an average of 0 has no values yet."""
     begun = ops.cast(old, dtype=dtypes.bool_)
     average: Value = ops.where(begun, old * op.momentum + value * (1.0 - op.momentum), value)
     return average
@@ -275,7 +275,8 @@ def _signatures(op: Call) -> list[SbpSignature]:
 
 
 composite(
-    f"quantization(in, scale, zero_point, {ATTRS}) -> out", "`in` as whole numbers of a few bits, in its own type.",
+    f"quantization(in, scale, zero_point, {ATTRS}) -> out",
+    "`in` as integers of a few bits, in the element type of `in`.",
     write=_write(False), reference=_reference(False), check=_check_scales, sbp=_signatures,
     grad=no_grad("integers have no derivative"),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Transposed convolutions, one convolution for each phase of the images.
+"""Transposed convolution by polyphase decomposition: one convolution for each phase of the output.
 
 With a stride of s, every s-th element of an image is read by the same window elements: these elements are a phase.
 The convolution of one phase has none of the zeros between windows.

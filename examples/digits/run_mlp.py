@@ -43,9 +43,11 @@ def main() -> None:
     """Prints the accuracy and how many predictions are scikit-learn's."""
     images, labels = load_digits(return_X_y=True)
     pixels = (images / 16.0).astype(np.float32)
-    logits = run(pixels)
-    same = int(np.sum(logits == reference_labels(pixels, labels)))
-    print(f"digits: {np.mean(logits == labels):.1%} right, {same} of {len(labels)} predictions equal scikit-learn's")
+    predicted = run(pixels)
+    same = int(np.sum(predicted == reference_labels(pixels, labels)))
+    print(
+        f"digits: {np.mean(predicted == labels):.1%} right, {same} of {len(labels)} predictions equal scikit-learn's"
+    )
     sys.exit(same != len(labels))
 
 

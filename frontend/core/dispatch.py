@@ -1,6 +1,6 @@
 """Dispatch: the path from the functional API to operators.
 
-`dispatch("matmul", a, b, transpose_b=True)` calls the operator with the builder in force: the builder of the running
+`dispatch("matmul", a, b, transpose_b=True)` calls the operator with the current builder: the builder of the running
 trace, or the builder of eager mode (`eager/builder.py`, which has the cached kernels).
 """
 
@@ -141,7 +141,7 @@ _default: list[TensorBuilder] = []
 
 
 def set_default(builder: TensorBuilder) -> None:
-    """Sets the builder that is in force outside of `use_builder`."""
+    """Sets the builder that is current outside of `use_builder`."""
     _default[:] = [builder]
 
 
@@ -156,7 +156,7 @@ def use_builder(builder: TensorBuilder) -> Iterator[None]:
 
 
 def current_builder() -> TensorBuilder:
-    """The builder in force."""
+    """The current builder."""
     builder: TensorBuilder = BUILDER.get() or _default[0]
     return builder
 

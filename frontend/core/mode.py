@@ -1,15 +1,15 @@
-"""The builder in force decides whether functions of tensors run at once or become part of a program."""
+"""The current builder decides whether functions of tensors run at once or become part of a program."""
 
 from __future__ import annotations
 
 from contextvars import ContextVar
 from typing import Any
 
-#: The builder in force; None stands for the builder of eager mode.
+#: The current builder; None stands for the builder of eager mode.
 BUILDER: ContextVar[Any] = ContextVar("oneflow_builder", default=None)
 
 
 def tracing() -> bool:
-    """Whether the builder in force is the builder of a trace."""
+    """Whether the current builder is the builder of a trace."""
     builder = BUILDER.get()
     return builder is not None and not builder.eager

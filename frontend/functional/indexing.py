@@ -1,4 +1,4 @@
-"""`x[...]`: integers, slices, None, Ellipsis, known masks, and tensors of integers."""
+"""`x[...]`: integers, slices, None, Ellipsis, boolean masks whose values are known, and integer tensors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Quantization to whole numbers of a few bits.
+"""Quantization to integers of a few bits.
 
 `quantization_formula` is "google" or "cambricon", `quantization_scheme` "symmetric" or "affine".
 """
@@ -76,7 +76,7 @@ def _quantizer(name: str, doc: str) -> Callable[..., Tensor]:
     return describe(function, name, doc)
 
 
-quantization = _quantizer("quantization", "A tensor as whole numbers of a few bits, in its own element type.")
+quantization = _quantizer("quantization", "A tensor as integers of a few bits, in its own element type.")
 fake_quantization = _quantizer(
     "fake_quantization",
     "A tensor after quantization and dequantization. The gradient is the gradient of the identity.",

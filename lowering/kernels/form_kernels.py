@@ -54,7 +54,7 @@ class FormKernels(Pass):
 
     With `siblings`, independent reductions of the same tensors are one loop nest too. An epilogue that costs more
     than the target allows (see `epilogue_fusion`) is a kernel of its own. With `gpu`, the target is the GPU: column
-    reductions are fused only where every SM has columns, and numbers that follow from full reductions are in the
+    reductions are fused only where every SM has columns, and scalars that follow from full reductions are in the
     kernel of these reductions.
 
         %0 = linalg.generic ..        ->   func.func private @main_kernel_0(%x, %out) {oneflow.kernel = "pointwise"}
@@ -210,7 +210,8 @@ def _form(entry: func.FuncOp, outliner: Outliner, chosen: FormKernels) -> None:
     for members in graph.order():
         ops = [graph.ops[m] for m in members]
         if len(ops) == 1 and _stays_in_entry(ops[0]):
-            ops[0].move_before(last) if ops[0] != last else None
+            if ops[0] != last:
+                ops[0].move_before(last)
             continue
         kind = _kind([nodes[m] for m in members]) if all(m in nodes for m in members) else _non_generic_kind(ops[0])
         outliner.outline(entry, ops, kind, last)

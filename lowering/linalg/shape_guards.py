@@ -1,8 +1,8 @@
 """Symbolic shape guards, the first step of run-time checks: what a type rule requires of dynamic sizes.
 
 The rule is run on symbolic sizes. Each comparison of these is a guard, and the rule is run for both answers. Where
-one answer is always refused, the other is a requirement, which is checked at run time. So rules are written for
-numbers.
+one answer is always refused, the other is a requirement, which is checked at run time. Rules can therefore be
+written for static sizes.
 """
 
 from __future__ import annotations
@@ -91,11 +91,11 @@ def requirements(call: Call, rule: Rule | None = None) -> list[Requirement]:
         return []
     try:
         return list(dict.fromkeys(_required(_DecisionTree(call, rule or _types).grow(()))))
-    except (_UndecidableError, TypeError):
+    except (_Undecidable, TypeError):
         return []
 
 
-class _OpenGuardError(BaseException):
+class _OpenGuard(BaseException):
     """A guard without an answer on the current path; no error, so that the handlers of rules let the guard pass."""
 
     def __init__(self, guard: Guard) -> None:
@@ -103,7 +103,7 @@ class _OpenGuardError(BaseException):
         self.guard = guard
 
 
-class _UndecidableError(BaseException):
+class _Undecidable(BaseException):
     """A rule that needs the number of a dynamic size, or has too many guards; no error, as an open guard is none."""
 
 
@@ -123,12 +123,12 @@ class _DecisionTree:
         """The subtree below these answers."""
         self.runs += 1
         if self.runs > _MAX_RUNS:
-            raise _UndecidableError
+            raise _Undecidable
         try:
             self.rule(_symbolic(self.call, _Path(answers)))
-        except _OpenGuardError as undecided:
+        except _OpenGuard as undecided:
             yes, no = (self.grow((*answers, (undecided.guard, answer))) for answer in (True, False))
-            return False if yes is no is False else (undecided.guard, yes, no)
+            return False if yes is False and no is False else (undecided.guard, yes, no)
         except OperatorError:
             return False
         return True
@@ -188,13 +188,13 @@ class _Path:
         """The answer to a guard.
 
         Raises:
-            _OpenGuardError: the path has none.
+            _OpenGuard: the path has none.
         """
         guard = Guard.of(kind, self._known(a), self._known(b))
         decided = guard.decided()
         answer = self.answers.get(guard.text) if decided is None else decided
         if answer is None:
-            raise _OpenGuardError(guard)
+            raise _OpenGuard(guard)
         return answer
 
     def _known(self, node: Expr) -> Expr:
@@ -303,10 +303,10 @@ class _SymbolicSize(SizeSymbol):
         return bool(self != 0)
 
     def __index__(self) -> int:
-        raise _UndecidableError
+        raise _Undecidable
 
     def __hash__(self) -> int:
-        raise _UndecidableError
+        raise _Undecidable
 
     def __str__(self) -> str:
         return "?"

@@ -306,7 +306,7 @@ class _CopyStep:
             yield iv
 
     def _flat(self, tensor: Tensor) -> Cursor:
-        """The begin of a tensor as a one-dimensional memref."""
+        """The start of a tensor as a one-dimensional memref."""
         memory = view(self.writer, tensor.pointer, [self.writer.product(tensor.shape)], self.element)
         return Cursor(memory, tensor.pointer)
 

@@ -1,8 +1,8 @@
-"""Comparisons in which NaN is the greatest (or the least) element, as an extreme of numbers and NaN needs them.
+"""Comparisons in which NaN is the greatest (or the least) element, as NaN-propagating minimum and maximum use.
 
     a > b or (a is NaN and b is a number)   ->   not (a <= b) and b is a number
 
-The second form has a comparison less. On vectors without mask registers, masks of three comparisons are also
+The second form needs one comparison less. On vectors without mask registers, masks of three comparisons are also
 converted to narrow elements and back. Input and output are bodies of `linalg.generic`.
 """
 
@@ -11,10 +11,11 @@ from __future__ import annotations
 from oneflow.dialect._mlir import arith, ir
 from oneflow.passes.walk import gather
 
+CmpF = arith.CmpFPredicate
 #: Predicates that are false for NaN, and the predicates of the same comparisons that are true for NaN.
-_UNORDERED = {2: 9, 4: 11}
-#: The predicate `une`; comparing a value with itself tests for NaN.
-_UNEQUAL = 13
+_UNORDERED = {int(CmpF.OGT): int(CmpF.UGT), int(CmpF.OLT): int(CmpF.ULT)}
+#: Comparing a value with itself by this predicate tests for NaN.
+_UNEQUAL = int(CmpF.UNE)
 
 
 def join_nan_comparisons(module: ir.Module) -> None:

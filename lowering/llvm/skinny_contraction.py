@@ -53,7 +53,7 @@ def emit_skinny_contraction(kernel: Kernel, structure: Structure) -> str:
 class SkinnyContraction:
     """The emission of one such contraction.
 
-    `tile` is the current tile of columns, `first_column` the begin of the block of columns around the tile.
+    `tile` is the current tile of columns, `first_column` the start of the block of columns around the tile.
     """
 
     contraction: ContractionNest

@@ -1,9 +1,8 @@
 """Pointwise, reduction and row kernels as vectorized loops with masked tails.
 
 A kernel has outer loops, parallel steps and inner loop nests. One step of the parallel range is one point of the
-outer loops, or a chunk of the last outer loop. `emit_kernels` tries three vectorizations in order: lanes along an
-inner loop, lanes along an outer loop, no lanes. Input is the structure of a kernel, output its functions as MLIR
-text.
+outer loops, or a chunk of the last outer loop. Lanes are along an inner loop, along an outer loop, or there are none;
+`emit_kernels` has the order of the attempts. Input is the structure of a kernel, output its functions as MLIR text.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ class CpuTarget:
         vector_bits: width of the widest vector register that arithmetic uses.
         vector_registers: number of these registers.
         fma_ports: number of fused multiply-adds (multiplications without FMA) that begin in one cycle.
-        fma_latency: cycles from the begin of such an instruction to its result.
+        fma_latency: cycles from the start of such an instruction to its result.
         issue_width: number of scalar instructions that begin in one cycle.
         l1_bytes, l2_bytes, l3_bytes: sizes of the data caches; the L3 cache is shared between cores.
         cores: number of cores that share the L3 cache.
@@ -88,8 +88,8 @@ _V3 = (*_V2, "avx2", "bmi2", "f16c", "fma", "lzcnt", "movbe")
 _V4 = (*_V3, "avx512bw", "avx512cd", "avx512dq", "avx512f", "avx512vl")
 _L1, _L3, _CORES = 32 << 10, 8 << 20, 4
 
-#: The parameters that `benchmarks/fit_targets.py` measured on processors with AVX-512, where they differ from those
-#: that follow from the facts of the target.
+#: The fitted parameters of processors with AVX-512 (`benchmarks/fit_targets.py`), where they differ from those that
+#: follow from the facts of the target.
 _V4_FITTED: Fitted = {
     "loops": {"parallel_operations": 100_000, "min_parallel_steps": 4, "max_transposed_elements": 1 << 14},
     "contractions": {"max_tile_rows": 14, "step_rows": 240},

@@ -43,8 +43,8 @@ class BlockParameters:
         min_plane: fewest windows of one image for which a program stays in that image.
         planes: candidates for the windows of such a program.
         transpose, max_transpose_side: block that is read along one loop and written along another; its longest side.
-        streamed_l2_caches: size of a tensor, in L2 caches, from which on reads are streamed, so that reads do not
-            evict written data.
+        streamed_l2_caches: size of a tensor, as a multiple of the L2 cache, from which on reads are streamed, so that
+            reads do not evict written data.
         group_rows: rows of tiles of a matrix product that neighbouring programs share, for reuse in the L2 cache.
         dynamic_steps: assumed steps of a loop of dynamic size.
     """
@@ -106,7 +106,7 @@ class ReductionParameters:
         columns_per_program: columns of a program of column sums.
         min_split_elements: operands of fewer elements are not split: one SM is enough.
         max_fused_row: longest row whose element-wise consumers, on few rows, stay in one kernel with the row's
-            numbers.
+            statistics.
         min_fused_columns_per_sm: fewest columns per SM for which column sums and their consumers are one kernel.
         max_small_elements: operands of at most so many elements are one kernel with their consumers in any case.
         min_fused_rows: fewest rows whose reductions and consumers are one kernel.
@@ -127,7 +127,7 @@ class ReductionParameters:
 
 @dataclass(frozen=True)
 class ScatterParameters:
-    """Writes to positions from data, of which the last has to win.
+    """Scatters with indices that may repeat: the last write wins.
 
     Attributes:
         max_ordered_steps: most steps that are as fast in order as with two more kernels, which find last writers.

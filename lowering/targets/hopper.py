@@ -1,4 +1,4 @@
-"""Parameters that were fitted on an H100 and an H200.
+"""Fitted parameters of Hopper GPUs.
 
 `gpu_derivation` scales the rates to other GPUs. `benchmarks/gpu_autotune.py` measures how far the choices of the
 model are from the fastest candidates.
@@ -13,7 +13,7 @@ from oneflow.lowering.targets.matmul_model import MatmulModel, MatmulTile, Matmu
 #: The SMs and the peak rates of the H200, to which the rates of the model were fitted.
 HOPPER_SMS, HOPPER_RATES = 132, GpuRates(1980, 2048, 128, 3201, 6144)
 # fmt: off
-#: The tiles and their efficiencies, measured on an H100 and an H200.
+#: The tiles and their fitted efficiencies.
 HOPPER_TILES = MatmulTiles(
     tma=(
         MatmulTile(128, 256, 64, 8, 4, 0.745, True, epilogue_slices=2, persistent=True),

@@ -38,19 +38,19 @@ class RankStep:
 
     @property
     def group(self) -> dict[str, Any]:
-        """The attributes that all collectives have; `ranks` are the ranks of a part of the mesh, by index."""
+        """The attributes of all collectives; `ranks` is present if the group lies in a submesh."""
         members = self.members
         named = {"ranks": [self.ranks[m] for m in members]} if self.ranks else {}
         return {"mesh_axes": self.step.axes, "members": len(members), "index": members.index(self.rank), **named}
 
     @property
     def source_sbp(self) -> Sbp:
-        """The SBP along the concerned mesh axes before the step."""
+        """The SBP along the mesh axes that the step changes, before the step."""
         return self.step.source[self.step.axes[0]]
 
     @property
     def target_sbp(self) -> Sbp:
-        """The SBP along the concerned mesh axes after the step."""
+        """The SBP along the mesh axes that the step changes, after the step."""
         return self.step.target[self.step.axes[0]]
 
     def sizes(self, sbp: Sbp, nd: tuple[Sbp, ...]) -> tuple[int, ...]:
@@ -224,7 +224,7 @@ def check_same_collectives(modules: Sequence[ir.Module | ir.Operation], registry
     Members of one group agree in all attributes but the index, and in element types; others may differ in sizes.
 
     Raises:
-        PassError: ranks issue different collectives, or disagree on one; the message names both and the place.
+        PassError: ranks issue different collectives, or disagree on one; the message names both and the location.
     """
     programs = [collectives_of(m, registry) for m in modules]
     at = [0] * len(programs)
@@ -276,8 +276,8 @@ def _fail_mismatch(programs: Sequence[Sequence[ir.Operation]], at: Sequence[int]
             )
         if collective_text(other_op) != collective_text(op):
             raise PassError(
-                f"collective {at[rank]}: rank {rank} issues {collective_text(op)}, "
-                f"but rank {other} issues {collective_text(other_op)}",
+                f"expected all ranks to issue the same collective {at[rank]}, got {collective_text(op)} on rank"
+                f" {rank} and {collective_text(other_op)} on rank {other}",
                 op.location,
             )
 

@@ -40,13 +40,14 @@ class Machine:
 
 
 class OutOfTime(Exception):
-    """The cost of a transfer is not known yet, and the time for computing costs is over."""
+    """The cost of a transfer is not known yet, and the time limit for computing costs is exceeded."""
 
 
 @dataclass
 class Costs:
-    """Costs in microseconds on `machine`; transfers are found by `boxing`, while the process works no longer than
-    `until`."""
+    """Costs in microseconds on `machine`; `boxing` finds transfers until the process has used `until` seconds of CPU
+    time.
+    """
 
     mesh: Mesh
     machine: Machine

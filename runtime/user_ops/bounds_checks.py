@@ -101,7 +101,7 @@ def _pattern(begin: int, end: int) -> np.ndarray:
 
 def _describe_offset(at: int, ranges: Sequence[tuple[int, int]], names: Sequence[str]) -> str:
     """The position of a byte, relative to the nearest tensor."""
-    distances = [(b - at, f"{b - at} bytes before the begin of {n}, which has {e - b} bytes") if at < b else
+    distances = [(b - at, f"{b - at} bytes before the start of {n}, which has {e - b} bytes") if at < b else
              (at - e, f"{at - e} bytes after the end of {n}, which has {e - b} bytes")
              for (b, e), n in zip(ranges, names, strict=True)]  # fmt: skip
     return min(distances)[1]

@@ -1,4 +1,4 @@
-"""The C++ framework library, which user libraries link, and its C interface by ctypes.
+"""The C++ framework library, which user libraries link, and its C interface through ctypes.
 
 `sdk/src/abi.h` defines the interface. Results are JSON.
 """
@@ -92,7 +92,7 @@ Build = ctypes.CFUNCTYPE(None, ctypes.c_char_p)
 
 
 def candidates() -> list[Path]:
-    """The paths at which the library is searched: $ONEFLOW_SDK, or the package and the build folder of a
+    """The paths searched for the library: $ONEFLOW_SDK, or the package and the build folder of a
     source tree.
     """
     package = Path(oneflow.__file__).parent

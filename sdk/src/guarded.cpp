@@ -82,7 +82,7 @@ void GuardedBuffers::Fail(size_t place, size_t next) const {
   const bool has_next = next < sizes_.size(), has_last = next > 0;
   const size_t before = has_next ? begins_[next] - place : total_, after = has_last ? place - End(next - 1) : total_;
   throw CheckError("its kernel wrote out of bounds: " +
-                   (before < after ? Distance(before, "before the begin", name(next), bytes(next))
+                   (before < after ? Distance(before, "before the start", name(next), bytes(next))
                                    : Distance(after, "after the end", name(next - 1), bytes(next - 1))));
 }
 

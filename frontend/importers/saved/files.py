@@ -26,7 +26,7 @@ from oneflow.runtime.global_array import Placement
 PICKLE, SNAPSHOT = "pickled_data", "snapshot_done"
 #: How a pickle begins, and an archive of `torch.save`.
 _PICKLED, _ARCHIVED = b"\x80", b"PK"
-#: The end of the length of a safetensors file's header, in 8 bytes, and the begin of the header.
+#: The end of the length of a safetensors file's header, in 8 bytes, and the start of the header.
 _SAFETENSORS = b"\0\0\0{"
 
 

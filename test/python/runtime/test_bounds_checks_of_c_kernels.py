@@ -32,7 +32,7 @@ def operator(source: str) -> str:
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ("y[-1] = 1;", "4 bytes before the begin of y, which has 24 bytes"),
+        ("y[-1] = 1;", "4 bytes before the start of y, which has 24 bytes"),
         ("for (int64_t i = 0; i < 8; ++i) y[i] = 1;", "0 bytes after the end of y, which has 24 bytes"),
         ("y[600000] = 1;", "2399976 bytes after the end of y"),
         ("", "did not write all of y: not 24 of its 24 bytes, the first of them at byte 0"),

@@ -108,7 +108,7 @@ def test_wrong_attributes_are_errors(ops, attrs, message):
     "mode, message",
     [
         ("overrun", r"wrote out of bounds: 8 bytes after the end of out\[0\], which has 24 bytes"),
-        ("underrun", r"wrote out of bounds: \d bytes before the begin of out\[0\]"),
+        ("underrun", r"wrote out of bounds: \d bytes before the start of out\[0\]"),
         ("overrun_far", r"wrote out of bounds: 80000 bytes after the end of out\[0\], which has 24 bytes"),
         ("overrun_same", r"wrote out of bounds: \d bytes after the end of out\[0\]"),
         ("writes_input", r"wrote its input x\[0\]"),

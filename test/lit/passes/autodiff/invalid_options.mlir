@@ -7,9 +7,9 @@
 
 // NAME: oneflow-autodiff: expected the option func=NAME to name a function, got 'los'; did you mean @loss?
 // NONE: invalid_options.mlir: error: oneflow-autodiff: expected the option func=NAME to name a function, got nothing; the module has @
-// HIGH: oneflow-autodiff: expected wrt to be different argument numbers below 2, got '2'
-// TWICE: oneflow-autodiff: expected wrt to be different argument numbers below 2, got '0'
-// WORD: oneflow-autodiff: expected wrt to be different argument numbers below 2, got 'x'
+// HIGH: oneflow-autodiff: expected wrt to be distinct argument indices below 2, got '2'
+// TWICE: oneflow-autodiff: expected wrt to be distinct argument indices below 2, got '0'
+// WORD: oneflow-autodiff: expected wrt to be distinct argument indices below 2, got 'x'
 // INT: oneflow-autodiff: expected wrt to be arguments that are tensors of floats or complex numbers, got 1: tensor<2xi64>
 func.func @loss(%x: tensor<f32>, %i: tensor<2xi64>) -> tensor<f32> {
   return %x : tensor<f32>

@@ -3,7 +3,7 @@
 module attributes {oneflow.mesh = array<i64: 2>} {
   module attributes {oneflow.rank = 0 : i64} {
     func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
-      // expected-error@below {{collective 0: rank 0 issues oneflow.ccl_all_reduce along mesh axes array<i32: 0>, but rank 1 issues oneflow.ccl_all_gather along mesh axes array<i32: 0>}}
+      // expected-error@below {{expected all ranks to issue the same collective 0, got oneflow.ccl_all_reduce along mesh axes array<i32: 0> on rank 0 and oneflow.ccl_all_gather along mesh axes array<i32: 0> on rank 1}}
       %0 = "oneflow.ccl_all_reduce"(%x) {mesh_axes = array<i32: 0>, members = 2 : si32, index = 0 : si32} : (tensor<4xf32>) -> tensor<4xf32>
       return %0 : tensor<4xf32>
     }
@@ -63,7 +63,7 @@ module attributes {oneflow.mesh = array<i64: 3>} {
   module attributes {oneflow.rank = 0 : i64} {
     func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
       %0 = "oneflow.ccl_all_reduce"(%x) {mesh_axes = array<i32: 0>, members = 2 : si32, index = 0 : si32, ranks = array<i64: 0, 1>} : (tensor<4xf32>) -> tensor<4xf32>
-      // expected-error@below {{collective 1: rank 0 issues oneflow.ccl_all_reduce between ranks [0, 2], but rank 2 issues oneflow.ccl_all_reduce between ranks [1, 2]}}
+      // expected-error@below {{expected all ranks to issue the same collective 1, got oneflow.ccl_all_reduce between ranks [0, 2] on rank 0 and oneflow.ccl_all_reduce between ranks [1, 2] on rank 2}}
       %1 = "oneflow.ccl_all_reduce"(%0) {mesh_axes = array<i32: 0>, members = 2 : si32, index = 0 : si32, ranks = array<i64: 0, 2>} : (tensor<4xf32>) -> tensor<4xf32>
       return %1 : tensor<4xf32>
     }
