@@ -34,7 +34,6 @@ from oneflow.dialect.dtypes import int64 as long
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend import functional
 from oneflow.frontend.amp import autocast, get_autocast_cpu_dtype, get_autocast_gpu_dtype, is_autocast_enabled
-from oneflow.frontend.checkpoint import Checkpoint
 from oneflow.frontend.compile.compiled import CompiledFunction, compile
 from oneflow.frontend.core.devices import Device, device
 from oneflow.frontend.core.errors import CallError, OneFlowError, TraceError
@@ -65,9 +64,11 @@ from oneflow.frontend.oneflow_v0.variables import *  # noqa: F403
 from oneflow.frontend.operators import OPS as ops  # noqa: N811
 from oneflow.frontend.operators import elementwise, operator
 from oneflow.frontend.tracing import autograd, control_flow
+from oneflow.frontend.tracing.activation_checkpointing import *  # noqa: F403
 from oneflow.frontend.tracing.autograd import *  # noqa: F403
 from oneflow.frontend.tracing.control_flow import *  # noqa: F403
 from oneflow.frontend.tracing.trace import trace
+from oneflow.frontend.training_checkpoint import Checkpoint
 from oneflow.runtime.global_array import Placement as placement  # noqa: N813
 from oneflow.runtime.native import num_threads as get_num_threads
 from oneflow.runtime.native import set_num_threads

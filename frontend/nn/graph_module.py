@@ -12,7 +12,7 @@ from oneflow.frontend.core.pytree import flatten
 from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.global_tensor import stated_layout, to_global
 from oneflow.frontend.nn.zero import split_of
-from oneflow.frontend.tracing.autograd import checkpoint
+from oneflow.frontend.tracing.activation_checkpointing import checkpoint
 from oneflow.frontend.tracing.capture import layout_of
 from oneflow.runtime.global_array import Placement
 

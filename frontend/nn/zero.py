@@ -26,7 +26,7 @@ from oneflow.frontend.eager.tape import Leaf, enable_grad, no_grad
 from oneflow.frontend.eager.tensor import EagerTensor
 from oneflow.frontend.global_tensor import to_global
 from oneflow.frontend.optim.optimizer import Optimizer
-from oneflow.frontend.tracing.autograd import unsaved
+from oneflow.frontend.tracing.activation_checkpointing import unsaved
 from oneflow.frontend.tracing.builder import TraceBuilder
 from oneflow.frontend.tracing.capture import layout_of
 from oneflow.runtime.global_array import Placement

@@ -1,4 +1,4 @@
-"""Gradients of Python functions: `grad`, `vjp`, `jvp`; activation checkpointing: `checkpoint`.
+"""Gradients of Python functions: `grad`, `vjp`, `jvp`.
 
     step = flow.compile(flow.value_and_grad(loss, argnums=(0, 1)))
 
@@ -21,8 +21,6 @@ from oneflow.dialect.reverse import (
     NotDifferentiable,
     Renamed,
     Seeds,
-    Segment,
-    Unsaved,
     one_of,
 )
 from oneflow.frontend.core.arrays import is_array
@@ -40,12 +38,11 @@ from oneflow.frontend.tracing.eager_autograd import (
     as_gradient_input,
     nested_gradient,
     nesting_level,
-    recomputed,
     released,
 )
 from oneflow.frontend.tracing.eager_autograd import pull_back as eager_pull_back
 
-__all__ = ["checkpoint", "grad", "jvp", "stop_gradient", "value_and_grad", "vjp"]
+__all__ = ["grad", "jvp", "stop_gradient", "value_and_grad", "vjp"]
 
 Function = Callable[..., Any]
 
@@ -87,7 +84,7 @@ def value_and_grad(fn: Function, argnums: int | Sequence[int] = 0) -> Function:
         with _recording() as tape:
             value = fn(*positional, **arguments.kwargs)
         builder = current_builder()
-        loss = _current_value(_checked_loss(entry_name(fn), value))
+        loss = current_value(_checked_loss(entry_name(fn), value))
         grads = inputs.gradients(tape, [(loss, builder.to_tensor(one_of(builder, loss.desc)))])
         return inputs.released((value, grads[0] if isinstance(argnums, int) else tuple(grads)))
 
@@ -108,7 +105,7 @@ def vjp(fn: Function, *primals: Any) -> tuple[Any, Function]:
     with _recording() as tape:
         value = fn(*inputs.value)
     results, tree = flatten(value)
-    results = list(map(_current_value, results))
+    results = list(map(current_value, results))
 
     def pull(cotangents: Any) -> Any:
         seeds = [
@@ -168,42 +165,6 @@ def stop_gradient(x: Any) -> Any:
     return tree.unflatten([dispatch("stop_gradient", v) if isinstance(v, Tensor) else v for v in leaves])
 
 
-def checkpoint(
-    fn: Function, *args: Any, use_reentrant: bool | None = None, preserve_rng_state: bool = True, **kwargs: Any
-) -> Any:
-    """Activation checkpointing: the function `fn`, computed again for its gradient, so that its intermediate results
-    are not kept until then.
-
-    With further arguments the function is called at once, like PyTorch's `checkpoint`. `use_reentrant` and
-    `preserve_rng_state` are taken for programs of PyTorch: random numbers are the same when they are computed again.
-    """
-
-    @functools.wraps(fn)
-    def function(*args: Any, **kwargs: Any) -> Any:
-        builder = current_builder()
-        if not isinstance(builder, TraceBuilder):
-            return recomputed(fn, *args, **kwargs)
-        return _traced_segment(builder, Segment, fn, args, kwargs)
-
-    return function(*args, **kwargs) if args or kwargs else function
-
-
-def unsaved(builder: TraceBuilder, fn: Function, *args: Any) -> Any:
-    """The result of `fn` in a trace, computed again for gradients of its users, so that no result is kept."""
-    return _traced_segment(builder, Unsaved, fn, args, {})
-
-
-def _traced_segment(builder: TraceBuilder, kind: type[Segment], fn: Function, args: Any, kwargs: Any) -> Any:
-    """The result of `fn`, whose entries are one segment of the tapes."""
-    operands = [v for v in flatten((args, kwargs))[0] if isinstance(v, Tensor)]
-    with builder.isolated_tape() as inner:
-        value = fn(*args, **kwargs)
-    built = {id(r) for entry in inner for r in entry.results}
-    results = tuple(v for v in (*map(_current_value, flatten(value)[0]), *builder.live_tensors()) if id(v) in built)
-    builder.record_entry(kind(tuple(inner), tuple(map(builder.read, operands)), results))
-    return value
-
-
 def _non_negative(name: str, count: int, argnums: Sequence[int]) -> list[int]:
     """Positions of arguments; negative positions count from the end.
 
@@ -257,7 +218,7 @@ def _as_input(tensor: Tensor) -> Tensor:
     return renamed
 
 
-def _current_value(value: Any) -> Any:
+def current_value(value: Any) -> Any:
     """A result in a trace by its current value, which later updates in place do not change."""
     builder: Any = current_builder()
     traced = isinstance(value, Tensor) and isinstance(builder, TraceBuilder)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from oneflow.dialect._mlir import ir
-from oneflow.lowering.buffers import scratch_offsets, static_bytes
+from oneflow.lowering.buffer_assignment import scratch_offsets, static_bytes
 from oneflow.lowering.linalg.control import Control
 from oneflow.lowering.llvm.plan_symbols import ADDRESS, copy_text, plan_symbol
 from oneflow.lowering.llvm.writer import Writer, reference

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from oneflow.dialect._mlir import ir
-from oneflow.lowering.buffers import Buffer, Liveness, control_bytes, plan_workspace
+from oneflow.lowering.buffer_assignment import Buffer, Liveness, control_bytes, plan_workspace
 from oneflow.lowering.llvm.body_cloner import clone_operation, constant_text
 from oneflow.lowering.llvm.constants import constant_global
 from oneflow.lowering.llvm.control import callee_of

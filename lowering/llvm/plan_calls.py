@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from oneflow.dialect._mlir import ir
-from oneflow.lowering.buffers import Buffer
+from oneflow.lowering.buffer_assignment import Buffer
 from oneflow.lowering.llvm.control import ControlWriter, callee_of
 from oneflow.lowering.llvm.donation import CalledFunctions
 from oneflow.lowering.llvm.plan_memory import PlanMemory

@@ -1,6 +1,6 @@
 """The addresses of a plan's buffers: arguments, results, offsets of the workspace, allocations during the run.
 
-Input is the result of the memory planner (`lowering/buffers.py`), output MLIR text.
+Input is the result of the memory planner (`lowering/buffer_assignment.py`), output MLIR text.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from oneflow.dialect.dtypes import element_bits
-from oneflow.lowering.buffers import MAX_BYTES, Buffer
+from oneflow.lowering.buffer_assignment import MAX_BYTES, Buffer
 from oneflow.lowering.llvm.plan_symbols import ADDRESS, PLAN_SUFFIX
 from oneflow.lowering.llvm.tensor_views import TensorView
 from oneflow.lowering.llvm.writer import Index, Writer

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from oneflow.dialect._mlir import ir
-from oneflow.lowering.buffers import Buffer
+from oneflow.lowering.buffer_assignment import Buffer
 from oneflow.lowering.linalg.emit import BARRIER
 from oneflow.lowering.llvm.writer import Index, Writer
 from oneflow.passes.base import PassError

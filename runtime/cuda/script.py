@@ -21,7 +21,7 @@ import numpy as np
 
 from oneflow.dialect.dtypes import BY_MLIR
 from oneflow.dialect.external import ExternalKernel
-from oneflow.lowering.buffers import Buffer, assign_offsets
+from oneflow.lowering.buffer_assignment import Buffer, assign_offsets
 from oneflow.lowering.targets.gpu_parameters import LaunchParameters
 from oneflow.lowering.targets.selection import gpu_target
 from oneflow.lowering.triton.launch.program import Program

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from oneflow.dialect._mlir import ir
-from oneflow.lowering.buffers import scratch_offsets, static_bytes
+from oneflow.lowering.buffer_assignment import scratch_offsets, static_bytes
 from oneflow.lowering.linalg.control import Control
 from oneflow.lowering.triton.names import identifier
 

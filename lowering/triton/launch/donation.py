@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from oneflow.dialect._mlir import ir
-from oneflow.lowering.buffers import Buffer
+from oneflow.lowering.buffer_assignment import Buffer
 from oneflow.lowering.kernels.access import read_any_node
 from oneflow.lowering.kernels.donated_arguments import donated_arguments
 from oneflow.lowering.kernels.graph import callee_of

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from oneflow.dialect._mlir import ir
-from oneflow.lowering.buffers import Buffer, Liveness
+from oneflow.lowering.buffer_assignment import Buffer, Liveness
 from oneflow.lowering.kernels.graph import is_external_call
 
 #: The number for an operation that depends on no external kernel.

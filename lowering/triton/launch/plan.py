@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.dtypes import element_bits
-from oneflow.lowering.buffers import Buffer, Liveness, control_bytes, plan_workspace
+from oneflow.lowering.buffer_assignment import Buffer, Liveness, control_bytes, plan_workspace
 from oneflow.lowering.kernels.graph import callee_of
 from oneflow.lowering.kernels.nodes import Unsupported
 from oneflow.lowering.linalg.control import Control

@@ -8,7 +8,7 @@ from helpers import assert_close, module_text, run
 
 import oneflow as flow
 from oneflow.frontend.core.dispatch import current_builder
-from oneflow.frontend.tracing.autograd import unsaved
+from oneflow.frontend.tracing.activation_checkpointing import unsaved
 
 X = np.array([0.5, -1.0, 2.0], np.float32)
 W = np.array([[1.0, 2.0, -1.0], [0.5, 0.0, 3.0]], np.float32)

@@ -11,7 +11,7 @@ from oneflow.dialect import ops  # noqa: F401
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.oneflow import create_context
 from oneflow.dialect.reader import read_module
-from oneflow.lowering.buffers import ALIGNMENT, Buffer, assign_offsets
+from oneflow.lowering.buffer_assignment import ALIGNMENT, Buffer, assign_offsets
 from oneflow.lowering.pipelines import STAGES, pipeline_between
 from oneflow.passes.pipeline import Pipeline
 

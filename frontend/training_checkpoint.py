@@ -1,6 +1,6 @@
 """Checkpoints of training runs: the complete state for a bitwise equal continuation, in one file.
 
-The file is written atomically. `tracing/autograd.py` has activation checkpointing.
+The file is written atomically. `tracing/activation_checkpointing.py` has activation checkpointing.
 
 checkpoint = flow.Checkpoint("run.safetensors", model=model, optimizer=optimizer, schedule=schedule)
 state = checkpoint.load()             # None without a file
