@@ -245,8 +245,8 @@ def test_layers_of_onnx_runtime():
     program = flow.from_onnx(made)
     for a, b in zip(program(x), wanted, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
-    body = re.search(r"func.func private @body.*?\n  }", str(program.trace()), re.DOTALL)
-    assert body and "4x16xi32" in body[0] and "4x16xi8" not in body[0], "weights are widened outside of the loop"
+    body = re.search(r"func.func private @body.*", str(program.trace()))
+    assert body and "4x16xi8" in body[0] and "4x16xi32" not in body[0], "the loop reads weights as bytes"
 
 
 def test_enlarged_images_of_dynamic_sizes():
