@@ -15,7 +15,8 @@ _NAME = r"%[\w$.-]+"
 _TOKEN = re.compile(
     rf"{STRING}|//[^\n]*"
     r"|(?P<function>\.func\b[^\n@(]*@[\w$.-]+\s*\()|(?P<label>(?:^|(?<=\{))[ \t]*\^[\w$.-]+\s*\()"
-    rf"|(?P<results>{_NAME}(?::\d+)?(?:\s*,\s*{_NAME}(?::\d+)?)*\s*=(?!=))|(?P<name>{_NAME})|[(){{}}]",
+    # Possessive, so that the time is linear in the names of a list.
+    rf"|(?P<names>{_NAME}(?::\d+)?(?:\s*,\s*{_NAME}(?::\d+)?)*+)(?P<defines>\s*=(?!=))?|[(){{}}]",
     re.M,
 )
 _NAMES = re.compile(_NAME)
@@ -27,7 +28,8 @@ def find_forward_reference(text: str) -> int | None:
     if "%" not in text:
         return None
     search = _Search(text)
-    return next((m.start() for m in _TOKEN.finditer(text) if search.is_forward(m)), None)
+    positions = (search.forward_reference(token) for token in _TOKEN.finditer(text))
+    return next((position for position in positions if position is not None), None)
 
 
 class _Search:
@@ -39,25 +41,27 @@ class _Search:
         #: The open parentheses in a list of arguments; 0 outside of such lists.
         self.depth = 0
 
-    def is_forward(self, token: re.Match[str]) -> bool:
-        """Whether a token is a use of a name that is not defined; otherwise its definitions are added."""
-        if token["name"]:
-            return self._is_use(token) and not any(token["name"] in scope for scope in self.scopes)
-        if token["results"]:
-            self.scopes[-1].update(_NAMES.findall(token["results"]))
+    def forward_reference(self, token: re.Match[str]) -> int | None:
+        """The position of the first use in a token whose name is not defined; definitions of the token are added."""
+        if token["defines"]:
+            self.scopes[-1].update(_NAMES.findall(token["names"]))
+        elif token["names"]:
+            names = _NAMES.finditer(self.text, *token.span("names"))
+            return next((name.start() for name in names if self._is_forward(name)), None)
         elif token["function"] or token["label"]:
             self.depth = 1
             if token["function"]:
                 self.scopes[-1].clear()
         else:
             self._bracket(token[0])
-        return False
+        return None
 
-    def _is_use(self, token: re.Match[str]) -> bool:
-        if self.depth == 0 or _TYPED.match(self.text, token.end()) is None:
-            return True
-        self.scopes[-1].add(token["name"])
-        return False
+    def _is_forward(self, name: re.Match[str]) -> bool:
+        """Whether a name is used before its definition; an argument of a list with types is defined here."""
+        if self.depth and _TYPED.match(self.text, name.end()):
+            self.scopes[-1].add(name[0])
+            return False
+        return not any(name[0] in scope for scope in self.scopes)
 
     def _bracket(self, token: str) -> None:
         if token == "{":
