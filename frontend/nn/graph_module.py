@@ -74,28 +74,27 @@ class GraphModule:
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """The computation of the module under the options."""
-        leaves, tree = flatten((args, kwargs))
-        args, kwargs = tree.unflatten([self._on_stage(x) if isinstance(x, Tensor) else x for x in leaves])
+        if self._placement is not None:
+            leaves, tree = flatten((args, kwargs))
+            moved = [self._on_stage(x, self._placement) if isinstance(x, Tensor) else x for x in leaves]
+            args, kwargs = tree.unflatten(moved)
         function = self._module.forward
         return checkpoint(function)(*args, **kwargs) if self._checkpoints else function(*args, **kwargs)
 
-    def _on_stage(self, x: Tensor) -> Tensor:
+    def _on_stage(self, x: Tensor, placement: Placement) -> Tensor:
         """A tensor on the placement of the stage."""
-        if self._placement is None:
-            return x
         known = stated_layout(x)
-        keeps = known is not None and len(known[1]) == len(self._placement.mesh)
-        return to_global(x, self._placement, known[1] if known and keeps else self._batch_layout(x.rank))
+        keeps = known is not None and len(known[1]) == len(placement.mesh)
+        return to_global(x, placement, known[1] if known and keeps else self._batch_layout(x.rank, placement))
 
-    def _batch_layout(self, rank: int) -> NdSbp:
+    def _batch_layout(self, rank: int, placement: Placement) -> NdSbp:
         """The layout of an argument: split along the batch over mesh axes that repeat all parameters."""
-        assert self._placement is not None
         known = [
             split.whole if (split := split_of(p)) else layout_of(p)[1]
             for p in self._module.parameters()
-            if layout_of(p) is not None and layout_of(p)[0] == self._placement
+            if layout_of(p) is not None and layout_of(p)[0] == placement
         ]
-        repeats = (all(nd[axis] == B for nd in known) for axis in range(len(self._placement.mesh)))
+        repeats = (all(nd[axis] == B for nd in known) for axis in range(len(placement.mesh)))
         return tuple(S(0) if rank and repeated else B for repeated in repeats)
 
     def _changed(self) -> None:

@@ -114,6 +114,22 @@ def test_options_belong_to_the_copy_of_a_module() -> None:
     assert other(flow.ones(1, 2)).item() == 0 != layer(flow.ones(1, 2)).item()
 
 
+def test_a_module_with_options_gets_the_lists_of_the_caller() -> None:
+    """The module appends to the caller's list, also as a stage whose tensors the program moves."""
+
+    class Caching(nn.Module):
+        def forward(self, x: Any, cache: list[Any]) -> Any:
+            cache.append(x)
+            return x * 2
+
+    module, x, cache = Caching(), flow.ones(2), list[Any]()
+    module.to(GraphModule).set_stage(0)
+    assert module(x, cache).tolist() == [2, 2] and cache[0] is x
+    module.to(GraphModule).activation_checkpointing = True
+    module(x, cache)
+    assert len(cache) == 2
+
+
 def test_traced_tensors_know_placements_and_stated_layouts() -> None:
     """A tensor without a stated layout is whole on the placement that it moves to."""
     front, back = placements(2)
