@@ -79,6 +79,11 @@ def ranks_of(data: Data) -> tuple[Any, Any]:
     return (data.placement, data.layout.nd) if type(data) is GlobalArray else (None, None)
 
 
+def is_expanded(data: Data) -> bool:
+    """Whether elements of an array share memory, so that the array cannot be updated: a large expanded tensor."""
+    return isinstance(data, np.ndarray) and not data.flags.c_contiguous
+
+
 def memory_of(data: Data) -> tuple[Hashable, int]:
     """The memory that an array is in, to be compared, and the address of its first element there."""
     if isinstance(data, DeviceArray):

@@ -23,6 +23,7 @@ from oneflow.dialect.locks import Lock
 from oneflow.dialect.record import Call, Operator, OperatorError, distribute, flatten, zero_grad
 from oneflow.dialect.reverse import Entry, name_of, pull_back
 from oneflow.dialect.tensor_desc import TensorDesc
+from oneflow.frontend.core.arrays import is_expanded
 from oneflow.frontend.core.errors import fail, refuse
 from oneflow.frontend.core.gradient_reads import gradient_reads, gradient_reads_any
 from oneflow.frontend.core.hooks import Hooks
@@ -422,7 +423,7 @@ def gradients(
         finally:
             MODE.gradient_of = ""
         used_arrays = {id(v.handle) for _, v in seeds} | {i for node in nodes for i in node.arrays()}
-        owned = [None if g is None else _copied_if_shared(builder, g, used_arrays) for g in grads]
+        owned = [None if g is None else _with_own_memory(builder, g, used_arrays) for g in grads]
     for node, call in () if retain_graph else zip(nodes, calls, strict=True):
         node.free(call)
     return list(zip(targets, owned, strict=True))
@@ -432,10 +433,10 @@ def _set_gradient_of(entry: Entry) -> None:
     MODE.gradient_of = name_of(entry)
 
 
-def _copied_if_shared(builder: Builder, grad: Value, used_arrays: set[int]) -> Variable:
-    """A gradient, copied if its array is used elsewhere."""
+def _with_own_memory(builder: Builder, grad: Value, used_arrays: set[int]) -> Variable:
+    """A gradient, copied if its array is used elsewhere or its elements share memory."""
     assert isinstance(grad, Variable)
-    if id(grad.handle) in used_arrays:
+    if id(grad.handle) in used_arrays or is_expanded(grad.handle):
         copied = builder.binary("mul", grad, 1.0)
         assert isinstance(copied, Variable)
         grad = copied

@@ -22,7 +22,7 @@ from oneflow.dialect.locks import Lock
 from oneflow.dialect.record import Call
 from oneflow.dialect.shapes import aligned_axes
 from oneflow.dialect.tensor_desc import TensorDesc
-from oneflow.frontend.core.arrays import address_of, device_name, is_on_ranks, overwrite, to_array
+from oneflow.frontend.core.arrays import address_of, device_name, is_expanded, is_on_ranks, overwrite, to_array
 from oneflow.frontend.core.devices import device, move
 from oneflow.frontend.core.errors import refuse
 from oneflow.frontend.eager.tape import MODE, Memory, Variable, WeakList, record, set_grad_enabled
@@ -96,10 +96,7 @@ class ViewMeta:
                 f"{writer} would update a part of a global tensor; write x.copy_(..) with the whole values instead"
             )
         if has_overlap(self.layout_array()):
-            raise refuse(
-                f"{writer} would update an expanded tensor, of which several elements are one in memory; "
-                "write x.clone() before"
-            )
+            raise _expansion_error(writer)
 
     def root_elements(self, writer: str) -> np.ndarray:
         """The view's elements in the memory of a root on the host, to be written."""
@@ -153,6 +150,14 @@ class ViewMeta:
             return _gathered(builder, root, positions.real // 2)
         parts = _gathered(builder, _as_reals(builder, root), as_pairs(positions))
         return builder.call("view_as_complex", parts)[0] if positions.dtype.kind == "c" else parts
+
+
+def _expansion_error(writer: str) -> RuntimeError:
+    """The error for an update of elements that are one in memory."""
+    return refuse(
+        f"{writer} would update an expanded tensor, of which several elements are one in memory; "
+        "write x.clone() before"
+    )
 
 
 def uninitialized(shape: Sequence[int], dtype: DType) -> np.ndarray:
@@ -472,11 +477,13 @@ def write(old: Variable, new: Value, writer: str) -> None:
     """Puts the values of `new` into the memory of `old`, as its next version.
 
     Raises:
-        RuntimeError: the shapes or element types differ.
+        RuntimeError: the shapes or element types differ, or elements of `old` are one in memory.
     """
     assert isinstance(new, Variable)
     check_type(old, new, writer)
     memory, array = old.shared_memory(), old.handle
+    if is_expanded(array):
+        raise _expansion_error(writer)
     if new.node is not None and new.node.reads(old):
         old.move(array.copy())
     if address_of(new.handle) != address_of(array) or device_name(new.handle) != device_name(array):

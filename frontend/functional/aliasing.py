@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 from typing import Any
 
+from oneflow.frontend.core.arrays import is_expanded
 from oneflow.frontend.core.dispatch import as_tensor, current_builder, dispatch
 from oneflow.frontend.core.errors import fail, refuse
 from oneflow.frontend.core.promotion import kind_of
@@ -117,9 +118,12 @@ def _separate(result: Any, operands: Iterable[Any]) -> Any:
         for operand in operands:
             if result is operand:
                 return clone(result)
-        # A view has a copy of its elements; the result without the link to its root is that copy.
+        # A view has a copy of its elements, unless these are expanded and many; the result without the link to its
+        # root is that copy.
         if type(result) is not EagerTensor or result.view_meta is not None:
             current_builder().unrecord_view(result)
+        if type(result) is EagerTensor and is_expanded(result.handle.handle):
+            return clone(result)
     elif isinstance(result, tuple) and any(isinstance(part, Tensor) for part in result):
         parts = [_separate(part, operands) for part in result]
         return type(result)(*parts) if hasattr(result, "_fields") else tuple(parts)

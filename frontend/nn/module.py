@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from oneflow.dialect import dtypes
 from oneflow.dialect.dtypes import DType
 from oneflow.dialect.nd_sbp import broadcast
+from oneflow.frontend.core.arrays import is_expanded
 from oneflow.frontend.core.devices import Device
 from oneflow.frontend.core.dispatch import Stateful, current_builder
 from oneflow.frontend.core.hooks import Handle, Hook, Hooks
@@ -35,7 +36,7 @@ class Parameter(EagerTensor):
     """A tensor that a module learns: a leaf that requires grad by default.
 
     Args:
-        data: a tensor or array of values, whose memory the parameter shares.
+        data: a tensor or array of values, whose memory the parameter shares; a large expanded tensor is copied.
         requires_grad: whether its gradient is added up.
     """
 
@@ -44,6 +45,8 @@ class Parameter(EagerTensor):
     def __init__(self, data: Any, requires_grad: bool = True) -> None:
         source = data if isinstance(data, EagerTensor) else wrapped(data)
         super().__init__(source.variable.alias())
+        if is_expanded(self.handle.handle):
+            self.handle.move(self.handle.handle.copy())
         self.requires_grad_(requires_grad)
 
 

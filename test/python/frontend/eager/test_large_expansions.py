@@ -7,6 +7,7 @@ import pytest
 
 import oneflow as flow
 from oneflow.frontend.eager import views
+from oneflow.frontend.eager.kernel_cache import KernelCache
 
 HUGE = 2**40
 
@@ -82,3 +83,54 @@ def test_operators_on_views_of_expansions_have_the_values_of_numpy(monkeypatch):
                 x, a = chains[name][0](x), chains[name][1](a)
             np.testing.assert_array_equal(x.numpy(), a, f"{first}, {second}")
             np.testing.assert_array_equal((x * 2).numpy(), a * 2, f"{first}, {second}")
+
+
+@pytest.fixture
+def threshold(monkeypatch):
+    """Makes expanded tensors of more than 16 bytes large."""
+    monkeypatch.setattr(views, "MAX_EXPANDED_BYTES", 16)
+    monkeypatch.setattr(views, "MAX_COPIED_ELEMENTS", 0)
+    monkeypatch.setattr(flow.ones(1).builder, "kernels", KernelCache())
+
+
+COPIES = {
+    "repeat": lambda x: x.repeat(1, 8),
+    "tile": lambda x: flow.tile(x, (1, 8)),
+    "repeat_interleave": lambda x: flow.repeat_interleave(x, 8, 1),
+    "parameter": lambda x: flow.nn.Parameter(x.expand(1, 8)),
+    "gradient": lambda x: gradient(x),
+}
+
+
+def gradient(x):
+    """The gradient after two backward passes, each with an expanded gradient of the result."""
+    leaf = flow.zeros(1, 8, requires_grad=True)
+    for _ in range(2):
+        leaf.reshape(8).backward((x / 2)[0].expand(8))
+    return leaf.grad
+
+
+@pytest.mark.parametrize("copy", COPIES.values(), ids=COPIES)
+def test_tensors_that_are_no_views_are_updated(threshold, copy):
+    x = flow.full((1, 1), 3.0)
+    y = copy(x)
+    with flow.no_grad():
+        y[0, 0] = 5.0
+        y.add_(1)
+    assert y.tolist() == [[6, *[4] * 7]] and x.item() == 3
+
+
+def test_gradients_flow_through_copies_of_expansions(threshold):
+    x = flow.full((1, 1), 3.0, requires_grad=True)
+    y = x.repeat(1, 8)
+    (y * flow.arange(8)).sum().backward()
+    assert x.grad.item() == 28 and not y.is_view()
+
+
+def test_an_expanded_gradient_within_a_hook_is_not_updated(threshold):
+    """The gradient of a computed value is expanded, as an expanded tensor is."""
+    x = flow.zeros(8, requires_grad=True)
+    y = x * 2
+    y.register_hook(lambda grad: grad.mul_(3))
+    with pytest.raises(RuntimeError, match="mul_ would update an expanded tensor"):
+        y.reshape(2, 4).backward(flow.ones(1, 1).expand(2, 4))
