@@ -19,7 +19,7 @@ from oneflow.dialect.builder import Builder, Scalar, Value, describe
 from oneflow.dialect.record import Call, OperatorError, attribute_values, flatten, infer
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend.core.arrays import Data, device_of_all, to_data, with_user_line
-from oneflow.frontend.core.devices import common_device, device
+from oneflow.frontend.core.devices import Device, common_device, device
 from oneflow.frontend.core.errors import fail, refuse
 from oneflow.frontend.eager.kernel_cache import KernelCache
 from oneflow.frontend.eager.kernels import (
@@ -165,20 +165,14 @@ class EagerBuilder(Builder):
         named = self._named_operands(entry, slots)
         op = Call(entry, {k: describe(v) for k, v in named.items()}, attribute_values(entry, attrs))
         results = infer(entry, op)
-        try:
-            if isinstance(place, str):
-                shared = self._dynamic_size_kernels.find(op, device(place), in_place_operand)
-                if shared is not None:
-                    return Kernel(op, results, shared, CALLS_BEFORE_OWN_KERNEL)
-            on_cpu = functools.partial(compile_call, op, results, device("cpu"))
-            copy = copy_of_view(op, results[0], lambda: on_cpu().executable) if place is None else None
-            if copy is not None:
-                return Kernel(op, results, copy)
-            return compile_call(
-                op, results, place if isinstance(place, Ranks) else device(place or "cpu"), in_place_operand
-            )
-        except PassError as error:
-            raise fail(error.message) from None
+        if isinstance(place, str):
+            shared = self._dynamic_size_kernels.find(op, device(place), in_place_operand)
+            if shared is not None:
+                return Kernel(op, results, shared, CALLS_BEFORE_OWN_KERNEL)
+        on = place if isinstance(place, Ranks) else device(place or "cpu")
+        compiled = functools.partial(_compiled, op, results, on, in_place_operand)
+        copy = copy_of_view(op, results[0], lambda: compiled().executable) if place is None else None
+        return compiled() if copy is None else Kernel(op, results, copy)
 
     def _counted(self, key: Any, kernel: Kernel) -> Kernel:
         """A kernel for all sizes after one more call; the last of these calls uses a kernel for its sizes."""
@@ -186,7 +180,7 @@ class EagerBuilder(Builder):
         if kernel.calls_left:
             return kernel
         place, _, in_place_operand, *_ = key
-        return self.kernels.add(key, compile_call(kernel.op, kernel.results, device(place), in_place_operand))
+        return self.kernels.add(key, _compiled(kernel.op, kernel.results, device(place), in_place_operand))
 
     def forget_device_kernels(self) -> None:
         """Drops the kernels of all devices, whose drivers may be closed."""
@@ -211,6 +205,18 @@ class EagerBuilder(Builder):
                 array = np.array(array, dtype=array.dtype.newbyteorder("="), order="C")
             return Variable(self, array, desc_of(array.shape, array.dtype))
         return Variable(self, array, intern(TensorDesc(array.shape, array.dtype)))
+
+
+def _compiled(op: Call, results: Sequence[TensorDesc], on: Device | Ranks, in_place_operand: int | None) -> Kernel:
+    """The compiled kernel of a call.
+
+    Raises:
+        OneFlowError: the operator cannot be compiled.
+    """
+    try:
+        return compile_call(op, results, on, in_place_operand)
+    except PassError as error:
+        raise fail(error.message) from None
 
 
 def _check_versions(name: str, kernel: Kernel, variables: Sequence[Variable]) -> None:

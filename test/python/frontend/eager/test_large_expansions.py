@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import oneflow as flow
-from oneflow.frontend.eager import views
+from oneflow.frontend.eager import builder, views
 from oneflow.frontend.eager.kernel_cache import KernelCache
+from oneflow.passes.base import PassError
 
 HUGE = 2**40
 
@@ -134,3 +135,13 @@ def test_an_expanded_gradient_within_a_hook_is_not_updated(threshold):
     y.register_hook(lambda grad: grad.mul_(3))
     with pytest.raises(RuntimeError, match="mul_ would update an expanded tensor"):
         y.reshape(2, 4).backward(flow.ones(1, 1).expand(2, 4))
+
+
+def test_kernels_of_large_views_that_fail_to_compile_say_the_line(threshold, monkeypatch):
+    def refuse(*_):
+        raise PassError("expected less")
+
+    view = flow.ones(2, 8)
+    monkeypatch.setattr(builder, "compile_call", refuse)
+    with pytest.raises(flow.OneFlowError, match=r"test_large_expansions.py:\d+.*expected less"):
+        view.transpose(0, 1)
