@@ -276,7 +276,8 @@ class _Reverse:
         """Computes the segment again, on inputs that depend on the cotangents, and differentiates the copy."""
         mapping, entries = ValueMap(), segment.entries
         if not isinstance(segment, Unsaved):
-            mapping = self._copies_of(segment.operands, cotangents) | self._delayed(segment.inputs, cotangents)
+            mapping = self._copies_of(segment.operands, cotangents)
+            mapping |= self._delayed([v for v in segment.inputs if id(v) not in mapping], cotangents)
             entries = tuple(replay(self.ops, segment.entries, mapping))
         seeds = [
             (substituted(r, mapping), g) for r, g in zip(segment.results, cotangents, strict=True) if g is not None

@@ -112,9 +112,11 @@ class Det:
         return {"x": dx}
 
     def parts(ops: PartsBuilder, op: Call) -> Value:
-        sign, logabsdet = ops.slogdet(op.x)
+        """In f64: the logarithm of a large determinant has too few digits after the point in f32."""
+        wide = ops.cast(ops.view_as_real(op.x), dtype=dtypes.float64)
+        sign, logabsdet = ops.slogdet(ops.view_as_complex(wide))
         size = ops.exp(logabsdet)
-        return ops.pair(*(part * size for part in ops.parts(sign)))
+        return ops.pair(*(ops.cast(part * size, dtype=op.x.dtype.part) for part in ops.parts(sign)))
 
     def reference(x: Any) -> Any:
         return np.asarray(np.linalg.det(x), x.dtype)

@@ -115,7 +115,7 @@ def istft(
         normalized: whether the spectra were divided by sqrt(n_fft).
         onesided: whether the spectra have the first n_fft // 2 + 1 frequencies alone; by default by their number.
         length: the elements of a signal; zeros follow the last frame.
-        return_complex: whether the signals are complex.
+        return_complex: whether the signals are complex, as signals under complex windows are.
 
     Raises:
         OneFlowError: an argument has another shape, a number is out of its range, or the windows at an element of the
@@ -135,6 +135,11 @@ def istft(
             f"expected spectra of n_fft = {n_fft} frequencies for istft, or for real signals of {n_fft // 2 + 1} if"
             f" onesided, got {x.desc}, onesided={onesided} and return_complex={return_complex}"
         )
+    window = None if window is None else as_tensor(window)
+    if window is not None and window.dtype.is_complex and not return_complex:
+        raise fail(f"expected return_complex to be True for istft with a complex window, got {window.desc}")
+    if length is not None and length < 0:
+        raise fail(f"expected length to be at least 0 for istft, got {length}")
     spectra = transpose(x if x.rank == 3 else unsqueeze(x, 0), -2, -1)
     frames = _frames(spectra, n_fft, 1 / (math.sqrt(n_fft) if normalized else n_fft), half)
     frames = frames if half or return_complex else dispatch("real", frames)
@@ -170,7 +175,7 @@ def _cut(signals: Tensor, weights: Tensor, start: int, length: int | None) -> Te
     end = signals.shape[-1]
     stop = end - start if length is None else min(start + length, end)
     signals, weights = narrow(signals, -1, start, stop - start), narrow(weights, -1, start, stop - start)
-    if current_builder().eager and bool(lt(amin(abs(weights)), 1e-11)):
+    if stop > start and current_builder().eager and bool(lt(amin(abs(weights)), 1e-11)):
         raise fail("expected windows that overlap without gaps for istft, got a sum of squared windows that is zero")
     result = div(signals, weights)
     return result if length is None else pad(result, [0, start + length - stop])

@@ -15,7 +15,7 @@ from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.eager.tensor import EagerTensor
 from oneflow.frontend.optim.algorithms import Adaptive
 from oneflow.frontend.optim.formulas import directed, widened
-from oneflow.frontend.optim.optimizer import Group, Optimizer, no_steps, zeros
+from oneflow.frontend.optim.optimizer import Group, Optimizer, no_steps, rate_of, zeros
 
 
 def _decayed(p: Any, grad: Any, group: Group, rate: Any) -> tuple[Tensor, Tensor]:
@@ -155,8 +155,8 @@ class RAdam(Adaptive):
 class Rprop(Optimizer):
     """Steps of a size that each element has, along the sign of its gradient.
 
-    Sizes start as `lr`; they are multiplied by the second of `etas` where the sign is the one before, by the first
-    where it is not, and stay within `step_sizes`.
+    Sizes start as the learning rate; they are multiplied by the second of `etas` where the sign is the one before, by
+    the first where it is not, and stay within `step_sizes`.
     """
 
     def __init__(
@@ -179,7 +179,7 @@ class Rprop(Optimizer):
 
     def initial_state(self, p: EagerTensor, group: Group) -> dict[str, np.ndarray]:
         """The gradient before, the sizes and the number of steps."""
-        return {"step": no_steps(), "prev": zeros(p), "step_size": zeros(p) + p.dtype.numpy.type(group["lr"])}
+        return {"step": no_steps(), "prev": zeros(p), "step_size": zeros(p) + p.dtype.numpy.type(rate_of(group))}
 
     def call(self, p: EagerTensor, grad: Tensor, group: Group, state: dict[str, Any], rate: Tensor) -> Any:
         """Returns the parameter and the state after one step."""

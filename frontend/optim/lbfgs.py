@@ -16,7 +16,7 @@ from oneflow.frontend.core.dispatch import current_builder
 from oneflow.frontend.core.errors import fail
 from oneflow.frontend.eager.tape import enable_grad, no_grad
 from oneflow.frontend.eager.tensor import wrapped
-from oneflow.frontend.optim.optimizer import Optimizer
+from oneflow.frontend.optim.optimizer import Optimizer, rate_of
 
 #: The constants of the strong Wolfe conditions: sufficient decrease, and the slope that is left.
 DECREASE, SLOPE = 1e-4, 0.9
@@ -97,7 +97,7 @@ class LBFGS(Optimizer):
             slope = float(grad @ direction)
             if slope > -group["tolerance_change"]:
                 break
-            rate = float(group["lr"])
+            rate = rate_of(group)
             length = min(1.0, 1 / np.abs(grad).sum()) * rate if fresh else rate
             line, before = _Line(evaluate, x, direction, (0.0, loss, grad, slope)), loss
             length, loss, grad, _ = line.at(length) if group["line_search_fn"] is None else line.search(length)

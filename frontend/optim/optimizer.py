@@ -149,7 +149,7 @@ class Optimizer(Stateful):
     def _step(self, group: Group, numbered: list[tuple[int, EagerTensor]]) -> None:
         builder = current_builder()
         self._guard_settings(group)
-        rate = builder.number(functools.partial(_rate, group), dtypes.float32)
+        rate = builder.number(functools.partial(rate_of, group), dtypes.float32)
         updated = [(number, p, grad) for number, p in numbered if (grad := p.grad) is not None]
         for number, p, grad in updated:
             state = self._state(number, p, group)
@@ -324,7 +324,7 @@ def zeros(p: EagerTensor) -> np.ndarray:
     return np.broadcast_to(np.zeros((), p.dtype.numpy), p.variable.handle.shape)
 
 
-def _rate(group: Group) -> float:
+def rate_of(group: Group) -> float:
     """The learning rate of a group, with the factor of the group."""
     rate: float = group["lr"] * group.get("lr_scale", 1.0)
     return rate

@@ -233,10 +233,12 @@ class TraceBuilder(IRBuilder, TensorBuilder):
 
     def get_grad(self, leaf: Leaf) -> Any:
         """The current gradient of a leaf."""
+        self._run_waiting()
         return self.captures.gradient(leaf).current
 
     def set_grad(self, leaf: Leaf, grad: Any) -> None:
         """Replaces the gradient of a leaf."""
+        self._run_waiting()
         self.captures.gradient(leaf, read=False).current = grad
 
     def backward(
@@ -260,11 +262,15 @@ class TraceBuilder(IRBuilder, TensorBuilder):
     @contextmanager
     def interleaved(self, count: int) -> Iterator[None]:
         """A context in which the backward pass of a loss waits until `count` losses are computed, so that the stages
-        of a pipeline compute at the same time.
+        of a pipeline compute at the same time. A gradient that is read or set ends the wait.
         """
         self._most_waiting = count - 1
         yield
         self._most_waiting = 0
+        self._run_waiting()
+
+    def _run_waiting(self) -> None:
+        """Runs the backward passes that wait, in their order."""
         while self._waiting:
             self._waiting.popleft()()
 

@@ -163,7 +163,7 @@ class Captures:
         try:
             yield
         finally:
-            for views, leaf, view, value in replaced:
+            for views, leaf, view, value in reversed(replaced):
                 if views.get(leaf) is value:  # the leaf was not updated
                     views[leaf] = view
 

@@ -66,6 +66,21 @@ def test_stages_train_like_one_process(size: int, options: dict[str, Any]) -> No
     assert pipeline.up.weight.to_local().shape == ((8, 6) if "zero" not in options else (4, 6))
 
 
+class Clipping(Pipeline):
+    """Gradients that `build` clips after `backward` of each part."""
+
+    def build(self, x: Any, y: Any) -> Any:
+        loss = super().build(x, y)
+        nn.utils.clip_grad_norm_([self.up.weight], 0.05)
+        return loss
+
+
+def test_build_reads_and_updates_gradients_after_backward() -> None:
+    losses = Clipping(*placements(1)).losses()
+    np.testing.assert_allclose(losses, Clipping().losses(), rtol=1e-12)
+    assert not np.allclose(losses, Pipeline().losses())
+
+
 def test_gradients_on_several_placements_are_clipped_and_unscaled() -> None:
     """The largest norm and the check for finite numbers are of the gradients of all stages."""
     clipped = Pipeline(*placements(1), norm=float("inf"), scaler=flow.amp.GradScaler(init_scale=8.0))

@@ -118,6 +118,30 @@ def test_zero_of_split_layers_on_a_mesh_of_two_axes() -> None:
     np.testing.assert_allclose(step.layer.weight.numpy(), weight - 0.5 * 2 * (x @ weight.T).T @ x)
 
 
+def test_arguments_of_checkpointed_functions_are_gathered_again() -> None:
+    weight, x = np.arange(8.0).reshape(4, 2) / 8, np.ones((4, 4))
+    both = flow.placement("cpu", [0, 1])
+
+    class Step(nn.Graph):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(2, 4, bias=False).double()
+            self.layer.load_state_dict({"weight": weight})
+            self.layer.to_global(both, B)
+            self.add_optimizer(flow.optim.SGD(self.layer.parameters(), lr=0.5))
+            self.config.enable_zero(stage=3, shard_min_size=1)
+
+        def build(self, x: Any) -> Any:
+            loss = flow.checkpoint(lambda a, w: (a @ w).square().sum())(x.to_global(both, S(0)), self.layer.weight)
+            loss.backward()
+            return loss
+
+    step = Step()
+    step(flow.tensor(x))
+    np.testing.assert_allclose(step.layer.weight.numpy(), weight - 0.5 * 2 * x.T @ (x @ weight))
+    assert collectives(step).count("all_gather") == 2
+
+
 def test_options_of_zero_are_checked() -> None:
     config = nn.Graph().config
     cases: list[dict[str, Any]] = [{"stage": 4}, {"shard_min_size": 0}, {"shard_restore_level": 3}]

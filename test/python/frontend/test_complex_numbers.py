@@ -193,6 +193,13 @@ def test_determinants_of_singular_matrices_and_of_many_rows():
     np.testing.assert_allclose(logarithm.item(), 300 * np.log(8), 1e-6)
 
 
+def test_determinants_keep_their_digits():
+    """The second is too large for a part of the type."""
+    large, huge = (flow.tensor(np.diag([n * 1j, n]).astype(np.complex64)) for n in (1e18, 1e20))
+    np.testing.assert_allclose(flow.linalg.det(large).numpy(), 1e36j, 2e-7)
+    assert flow.linalg.det(huge).numpy() == complex(0, np.inf)
+
+
 def test_sums_of_exponentials_of_infinite_numbers():
     infinite = np.array([complex(-np.inf, 0.5), complex(-np.inf, 0.5)])
     got = flow.logaddexp(flow.tensor(infinite), flow.tensor(np.array([infinite[0], 1 + 1j]))).numpy()

@@ -95,6 +95,8 @@ def test_integers_become_floats():
         (lambda x: flow.istft(flow.tensor(COMPLEX[0]), 5), r"spectra of n_fft = 5 frequencies for istft"),
         (lambda x: flow.istft(flow.tensor(COMPLEX[0]), 4, onesided=True), "if onesided"),
         (lambda x: flow.istft(flow.tensor(COMPLEX[0]), 4, 5, return_complex=True), "overlap without gaps"),
+        (lambda x: flow.istft(flow.tensor(COMPLEX[0]), 4, length=-1), "expected length to be at least 0 for istft"),
+        (lambda x: flow.istft(flow.tensor(COMPLEX[0]), 4, window=COMPLEX[0, 0]), "return_complex to be True"),
     ],
 )
 def test_refused_transforms(call, message):
@@ -116,6 +118,18 @@ def test_stft(batch, onesided, dtype):
     np.testing.assert_allclose(got, want, 1e-5, 1e-5)
     parts = flow.stft(signal, 6, return_complex=False, **options).numpy()
     np.testing.assert_allclose(parts[..., 0] + 1j * parts[..., 1], want, 1e-5, 1e-5)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize(("frames", "length"), [(1, None), (3, 0)])
+def test_istft_gives_signals_without_elements(frames, length, compiled):
+    """Half a frame is cut off at both ends of a single frame, so that no element is left."""
+
+    def inverse(spectra):
+        return flow.istft(spectra, 4, length=length)
+
+    signals = (flow.compile(inverse) if compiled else inverse)(flow.ones(2, 3, frames, dtype=flow.complex64))
+    assert signals.shape == (2, 0) and signals.dtype == flow.float32
 
 
 @pytest.mark.parametrize(("dtype", "center", "compiled"), [("f8", True, False), ("c16", False, True)])

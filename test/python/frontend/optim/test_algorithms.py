@@ -206,6 +206,13 @@ def test_groups_scale_the_learning_rate(wrap):
     assert (slow.item(), fast.item()) == (1 - 2 * 0.125, 1 - 0.5 - 0.25)
 
 
+def test_groups_scale_the_first_steps_of_rprop():
+    p = flow.ones(1).requires_grad_()
+    p.grad = flow.ones(1)
+    flow.optim.Rprop([{"params": [p], "lr_scale": 0.25}], lr=0.5).step()
+    assert p.item() == 1 - 0.125
+
+
 def test_parameters_without_gradients_stay():
     a, b = (nn.Parameter(np.ones(2, np.float32)) for _ in range(2))
     optimizer = optim.Adam([a, b])

@@ -48,6 +48,13 @@ def test_steps_without_a_line_search():
     assert first[0] == 20 and first[1] < 1e-10
 
 
+def test_a_group_scales_the_rate():
+    x = flow.tensor([1.0], dtype=flow.float64, requires_grad=True)
+    optimizer = flow.optim.LBFGS([{"params": [x], "lr_scale": 0.5}], lr=0.25, max_iter=1, max_eval=2)
+    optimizer.step(lambda: x.sum().backward() or x.sum())
+    assert x.item() == 1 - 0.125
+
+
 def test_evaluations_are_limited():
     _, _, seen = minimized(rosenbrock, [-1.5, 2.0], max_iter=10, max_eval=4)
     np.testing.assert_allclose(seen, [12.5, 288.82414277, 13.92646425, 29.51624917], rtol=1e-8)

@@ -8,6 +8,7 @@ from call_counts import recorded
 
 import oneflow as flow
 from oneflow import nn
+from oneflow.frontend.core.dispatch import current_builder
 
 X = np.array([[1.0, 2.0]], np.float32)
 
@@ -410,3 +411,17 @@ def test_a_number_that_changes_in_place_is_read_again():
     optimizer.param_groups[0]["lr"] = 1.0
     step(x)
     np.testing.assert_allclose(p.detach().numpy(), np.array([1.0, 2.0]) - 1.875)
+
+
+def test_a_leaf_that_is_computed_twice_has_its_value_again():
+    weight = leaf(1)
+
+    @flow.compile
+    def values():
+        builder: Any = current_builder()
+        twice = [(weight, weight * 2), (weight, weight * 3)]
+        with builder.captures.computed(twice):
+            inside = weight + 0
+        return inside, weight + 0
+
+    assert [v.tolist() for v in values()] == [[3], [1]]
