@@ -1,8 +1,8 @@
 """Gradient plans: the kernels by which the gradient of a recorded call is computed, without the rule of the gradient.
 
-The rule of an operator's gradient depends on types and attributes alone, and so do the kernels that the rule calls.
-The first gradient of a call with a kernel records its plan, which the kernel keeps; later gradients run the kernels
-of the plan, and have the same values to the bit.
+The rule of an operator's gradient depends on types and attributes alone, and the kernels that the rule calls depend
+on the places of arrays too. The first gradient of a call with a kernel records its plan, which the kernel keeps;
+later gradients in the same places run the kernels of the plan, and have the same values to the bit.
 """
 
 from __future__ import annotations
@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.record import Call, flatten
 from oneflow.dialect.tensor_desc import TensorDesc
-from oneflow.frontend.core.arrays import Data
+from oneflow.frontend.core.arrays import Data, place_reader
 from oneflow.frontend.eager.builder import EagerBuilder, stale_value_error
 from oneflow.frontend.eager.kernels import Kernel
 from oneflow.frontend.eager.tape import MODE, RecordedCall, Variable
@@ -31,7 +33,7 @@ def planned_gradients(builder: EagerBuilder, op: Call, cotangents: Sequence[Any]
     )
     if plans is None or MODE.recording:
         return Builder.operand_gradients(builder, op, cotangents)
-    key = op.wanted, op.maybe_nonfinite, tuple([cotangent is None for cotangent in cotangents])
+    key = op.wanted, op.maybe_nonfinite, *[_place_of(variable) for variable in (*op.operands, *cotangents)]
     plan = plans.get(key)
     if plan is not None:
         return plan.run(builder, op, cotangents)
@@ -39,6 +41,14 @@ def planned_gradients(builder: EagerBuilder, op: Call, cotangents: Sequence[Any]
     if plan is not None:
         plans[key] = plan
     return gradients
+
+
+def _place_of(variable: Variable | None) -> Any:
+    """The place of the array of a variable, to be compared, which decides the kernels that read the array."""
+    if variable is None:
+        return ""
+    read = None if type(variable.handle) is np.ndarray else place_reader(variable.handle)
+    return None if read is None else read(variable.handle)
 
 
 class GradientPlan:

@@ -135,3 +135,16 @@ def test_gradients_of_results_whose_sizes_depend_on_data():
         mask = flow.tensor(np.arange(4) < count)
         (grad,) = flow.autograd.grad((flow.masked_select(x, mask) ** 2).sum(), x)
         np.testing.assert_allclose(grad.numpy(), np.where(np.arange(4) < count, 2 * x.numpy(), 0), rtol=1e-6)
+
+
+@pytest.mark.parametrize("order", [(True, False, True), (False, True, False)], ids=["global first", "local first"])
+def test_cotangents_of_several_places_have_separate_plans(runs, order):
+    x = leaf(3, len(order) + order[0])
+    for is_global in order:
+        cotangent = flow.ones(*x.shape)
+        if is_global:
+            cotangent = cotangent.to_global(flow.placement("cpu", [0]), flow.sbp.broadcast)
+        (grad,) = flow.autograd.grad(flow.sinh(x), x, cotangent)
+        assert grad.is_global == is_global
+        np.testing.assert_allclose(grad.numpy(), np.cosh(x.numpy()), rtol=1e-6)
+    assert "sinh" in runs
