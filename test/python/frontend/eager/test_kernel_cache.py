@@ -1,6 +1,7 @@
 """The cache of eager kernels: its bound, which kernels it drops, and the memory that a kernel holds."""
 
 import gc
+import threading
 import weakref
 from types import SimpleNamespace
 
@@ -42,6 +43,23 @@ def test_a_kernel_that_is_added_again_counts_once():
     for _ in range(10):
         last = cache.add("key", kernel())
     assert dict(cache.items()) == {"other": other, "key": last}
+
+
+def test_a_kernel_that_another_thread_adds_while_kernels_are_dropped_stays():
+    cache = KernelCache()
+    for key in range(3):
+        cache.add(key, kernel())
+    adding = threading.Thread(target=lambda: cache.add("added", kernel()))
+
+    def is_kept(key):
+        if key == 1:
+            adding.start()
+            adding.join(0.2)
+        return key != 0
+
+    cache.keep(is_kept)
+    adding.join()
+    assert [key for key, _ in cache.items()] == [1, 2, "added"]
 
 
 def test_a_dropped_kernel_is_unloaded():
