@@ -140,14 +140,30 @@ def test_a_failed_run_raises_its_error_and_frees_its_results(compiled):
     np.testing.assert_array_equal(call([x, np.array([2, 0])])[0], [2, 0])
 
 
+@pytest.fixture
+def no_collector():
+    """No garbage collector: an object is freed with the last reference, or never."""
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("no_collector")
 def test_programs_without_references_are_freed(compiled):
     executable = compiled.__wrapped__(SUM)
-    freed = weakref.ref(executable)
+    freed, code = weakref.ref(executable), weakref.ref(executable._code.owner)
     result = executable.fast_path([X, Y])[0]
     del executable
-    gc.collect()
-    assert freed() is None
+    assert freed() is None and code() is None
     np.testing.assert_array_equal(result, X + Y)
+
+
+@pytest.mark.usefixtures("no_collector")
+def test_a_fast_path_runs_without_the_executable(compiled):
+    call, x = compiled.__wrapped__(TAKE).fast_path, np.arange(4, dtype=np.float32)
+    np.testing.assert_array_equal(call([x, np.array([3, 1])])[0], [3, 1])
+    with pytest.raises(PositionError, match=re.escape("expected a position in [0, 4), got 7")):
+        call([x, np.array([0, 7])])
 
 
 def test_an_extension_module_of_another_version_is_refused(monkeypatch):
