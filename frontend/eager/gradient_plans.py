@@ -7,6 +7,7 @@ later gradients in the same places run the kernels of the plan, and have the sam
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
@@ -35,8 +36,9 @@ def planned_gradients(builder: EagerBuilder, op: Call, cotangents: Sequence[Any]
         return Builder.operand_gradients(builder, op, cotangents)
     key = op.wanted, op.maybe_nonfinite, *[_place_of(variable) for variable in (*op.operands, *cotangents)]
     plan = plans.get(key)
-    if plan is not None:
-        return plan.run(builder, op, cotangents)
+    kernels = None if plan is None else plan.kernels()
+    if plan is not None and kernels is not None:
+        return plan.run(builder, op, cotangents, kernels)
     plan, gradients = PlanRecorder(builder, op, cotangents).record()
     if plan is not None:
         plans[key] = plan
@@ -55,8 +57,11 @@ class GradientPlan:
     """The steps of a gradient. The arrays of a plan have numbers: operands, results and cotangents of the call, then
     constants of the rule and results of steps, as they come.
 
+    A plan refers to kernels weakly, since the cache of kernels alone bounds the memory of kernels. A gradient whose
+    plan has lost a kernel follows the rule again.
+
     Attributes:
-        steps: the kernels, in order.
+        steps: the kernels, in order, with the numbers of their operands and of their first results.
         further: constants of the rule, and None in place of results of steps.
         reads: the numbers of operands, results and cotangents of which a kernel reads elements.
         gradients: numbers of operands among the operands, with the numbers and types of their gradients.
@@ -71,12 +76,18 @@ class GradientPlan:
         count: int,
         gradients: Sequence[tuple[int, int, TensorDesc]],
     ) -> None:
-        self.steps, self.further, self.gradients = steps, further, gradients
+        self.steps = [(weakref.ref(kernel), operands, first) for kernel, operands, first in steps]
+        self.further, self.gradients = further, gradients
         read = {n for kernel, operands, _ in steps for i, n in enumerate(operands) if kernel.reads(i)}
         self.reads = sorted(n for n in read if n < count)
 
-    def run(self, builder: EagerBuilder, op: Call, cotangents: Sequence[Any]) -> Gradients:
-        """The gradients of a call.
+    def kernels(self) -> list[Kernel] | None:
+        """The kernels of the steps; None if a kernel is gone."""
+        kernels = [kernel for reference, *_ in self.steps if (kernel := reference()) is not None]
+        return kernels if len(kernels) == len(self.steps) else None
+
+    def run(self, builder: EagerBuilder, op: Call, cotangents: Sequence[Any], kernels: Sequence[Kernel]) -> Gradients:
+        """The gradients of a call, by the kernels of the steps.
 
         Raises:
             RuntimeError: a value that a kernel reads was updated in place.
@@ -88,7 +99,7 @@ class GradientPlan:
                 raise stale_value_error(op.record.name, variable)
         arrays: list[Any] = [None if v is None else v.handle for v in variables]
         arrays += self.further
-        for kernel, numbers, first in self.steps:
+        for kernel, (_, numbers, first) in zip(kernels, self.steps, strict=True):
             results = builder.execute(kernel, [arrays[n] for n in numbers])
             arrays[first : first + len(results)] = results
         return [

@@ -81,6 +81,27 @@ def test_a_dropped_kernel_is_unloaded():
         BUILDER.kernels = cache
 
 
+def test_a_recorded_call_keeps_no_dropped_kernels_of_its_gradient(monkeypatch):
+    monkeypatch.setattr(BUILDER, "kernels", KernelCache(limit_bytes=16 * PROGRAM_BYTES))
+    x = flow.ones(3, 17, requires_grad=True)
+    y = flow.sinh(x)
+    cotangent = flow.ones(3, 17)
+    forward = [weakref.ref(k.executable) for _, k in BUILDER.kernels.items() if k.op.record.name == "sinh"]
+    (first,) = flow.autograd.grad(y, x, cotangent, retain_graph=True)
+    kernels = [weakref.ref(k.executable) for _, k in BUILDER.kernels.items()]
+    gc.collect()
+    gc.disable()
+    try:
+        for size in range(3, 20):
+            z = flow.ones(size, 19)
+            z * z
+        assert [k for k in kernels if k() is not None] == forward
+    finally:
+        gc.enable()
+    (again,) = flow.autograd.grad(y, x, cotangent)
+    np.testing.assert_array_equal(again.numpy(), first.numpy())
+
+
 def test_kernels_on_the_same_ranks_share_the_contexts_of_the_ranks():
     cache, BUILDER.kernels = BUILDER.kernels, KernelCache()
     try:
