@@ -6,6 +6,8 @@ import pytest
 import oneflow as flow
 from oneflow.frontend.eager import gradient_plans
 from oneflow.frontend.eager.gradient_plans import GradientPlan
+from oneflow.frontend.eager.kernel_cache import KernelCache
+from oneflow.frontend.eager.tensor import BUILDER
 
 rng = np.random.default_rng(0)
 
@@ -74,6 +76,18 @@ def test_only_wanted_gradients_are_computed():
             wanted = [v for v, t in zip(values, (a, b), strict=True) if t.requires_grad]
             for grad, value in zip(grads, wanted, strict=True):
                 np.testing.assert_allclose(grad.numpy(), value, rtol=1e-6)
+
+
+@pytest.mark.parametrize("rows", [3, 6], ids=["same size", "another size"])
+def test_parts_of_a_concatenation_that_are_not_wanted_are_not_copied(monkeypatch, rows):
+    monkeypatch.setattr(BUILDER, "kernels", KernelCache())
+    x, constant, cotangent = leaf(3, 5), flow.ones(rows, 5), leaf(2 * rows + 3, 5).detach()
+    for _ in range(2):
+        (grad,) = flow.autograd.grad(flow.cat([constant, x, constant]), x, cotangent)
+        np.testing.assert_array_equal(grad.numpy(), cotangent.numpy()[rows : rows + 3])
+    calls = [kernel.op for _, kernel in BUILDER.kernels.items()]
+    assert [op.start for op in calls if op.record.name == "narrow"] == [rows]
+    assert "split_like" not in {op.record.name for op in calls}
 
 
 def test_gradients_of_several_passes_have_separate_memory():
