@@ -8,7 +8,7 @@ later gradients in the same places run the kernels of the plan, and have the sam
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -65,9 +65,10 @@ class GradientPlan:
         further: constants of the rule, and None in place of results of steps.
         reads: the numbers of operands, results and cotangents of which a kernel reads elements.
         gradients: numbers of operands among the operands, with the numbers and types of their gradients.
+        unused: for each step, the numbers of arrays that no later step reads and that are no gradients.
     """
 
-    __slots__ = ("further", "gradients", "reads", "steps")
+    __slots__ = ("further", "gradients", "reads", "steps", "unused")
 
     def __init__(
         self,
@@ -78,6 +79,7 @@ class GradientPlan:
     ) -> None:
         self.steps = [(weakref.ref(kernel), operands, first) for kernel, operands, first in steps]
         self.further, self.gradients = further, gradients
+        self.unused = _last_uses(steps, {*range(count), *(at for _, at, _ in gradients)})
         read = {n for kernel, operands, _ in steps for i, n in enumerate(operands) if kernel.reads(i)}
         self.reads = sorted(n for n in read if n < count)
 
@@ -99,13 +101,25 @@ class GradientPlan:
                 raise stale_value_error(op.record.name, variable)
         arrays: list[Any] = [None if v is None else v.handle for v in variables]
         arrays += self.further
-        for kernel, (_, numbers, first) in zip(kernels, self.steps, strict=True):
-            results = builder.execute(kernel, [arrays[n] for n in numbers])
-            arrays[first : first + len(results)] = results
+        for kernel, (_, numbers, first), unused in zip(kernels, self.steps, self.unused, strict=True):
+            arrays[first : first + len(kernel.results)] = builder.execute(kernel, [arrays[n] for n in numbers])
+            for number in unused:
+                arrays[number] = None
         return [
             (number, variables[at] if at < len(variables) else Variable(builder, arrays[at], desc))
             for number, at, desc in self.gradients
         ]
+
+
+def _last_uses(steps: Sequence[Step], kept: Container[int]) -> list[list[int]]:
+    """For each step, the numbers of the arrays that it makes or reads and no later step reads, without the kept."""
+    uses = {
+        number: at
+        for at, (kernel, operands, first) in enumerate(steps)
+        for number in (*operands, *range(first, first + len(kernel.results)))
+        if number not in kept
+    }
+    return [[number for number, last in uses.items() if last == at] for at in range(len(steps))]
 
 
 class PlanRecorder(EagerBuilder):

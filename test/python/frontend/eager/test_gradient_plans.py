@@ -1,10 +1,13 @@
 """Gradients by plans: equal to the gradients by the rules, which the first gradient of each kernel follows."""
 
+import weakref
+
 import numpy as np
 import pytest
 
 import oneflow as flow
 from oneflow.frontend.eager import gradient_plans
+from oneflow.frontend.eager.builder import EagerBuilder
 from oneflow.frontend.eager.gradient_plans import GradientPlan
 from oneflow.frontend.eager.kernel_cache import KernelCache
 from oneflow.frontend.eager.tensor import BUILDER
@@ -88,6 +91,25 @@ def test_parts_of_a_concatenation_that_are_not_wanted_are_not_copied(monkeypatch
     calls = [kernel.op for _, kernel in BUILDER.kernels.items()]
     assert [op.start for op in calls if op.record.name == "narrow"] == [rows]
     assert "split_like" not in {op.record.name for op in calls}
+
+
+def test_a_plan_drops_arrays_after_their_last_use(monkeypatch):
+    x, cotangent = leaf(4, 7), leaf(4, 7).detach()
+    (first,) = flow.autograd.grad(flow.acos(x / 3), x, cotangent)
+    y, execute = flow.acos(x / 3), EagerBuilder.execute
+    made: list[weakref.ref[np.ndarray]] = []
+    counts: list[int] = []
+
+    def counted(self, kernel, handles):
+        counts.append(sum(reference() is not None for reference in made))
+        results = execute(self, kernel, handles)
+        made.extend(map(weakref.ref, results))
+        return results
+
+    monkeypatch.setattr(EagerBuilder, "execute", counted)
+    (again,) = flow.autograd.grad(y, x, cotangent)
+    assert len(counts) > 5 and max(counts) == 2
+    np.testing.assert_array_equal(again.numpy(), first.numpy())
 
 
 def test_gradients_of_several_passes_have_separate_memory():
