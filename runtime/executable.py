@@ -22,14 +22,8 @@ from oneflow.runtime import cache, native, objects
 from oneflow.runtime.arguments import ArgumentError, Parameter, address_of, as_array, bind
 from oneflow.runtime.collectives.kernel import Collectives
 from oneflow.runtime.external import make_externals
-from oneflow.runtime.failures import (
-    KernelError,
-    PositionError,
-    RunError,
-    SizeError,
-    position_error,
-    size_error,
-)
+from oneflow.runtime.failed_runs import FailedRuns
+from oneflow.runtime.failures import KernelError, PositionError, RunError, SizeError
 from oneflow.runtime.fast_path import fast_path
 from oneflow.runtime.footprint import Donated, Footprint
 from oneflow.runtime.program_source import CompiledMetadata, ProgramSource, signature_of
@@ -37,9 +31,6 @@ from oneflow.runtime.results import Memory, ResultFormat, dynamic_axes, parse_re
 
 #: A run on the CPU needs no module of the Triton backend.
 triton_program = lazy("oneflow.lowering.triton.launch.program")
-
-#: The statuses of a run: a position is out of range, memory ran out, an external kernel failed.
-_POSITION, _NO_MEMORY, _KERNEL_FAILED = 1, 3, 4
 
 
 @dataclass(frozen=True)
@@ -80,7 +71,7 @@ def _find(key: str, entry: str) -> tuple[CompiledMetadata, objects.Code] | None:
     stored = cache.find(key)
     try:
         return stored and (CompiledMetadata(**stored[1]["facts"]), objects.load_object(stored[0], entry))
-    except (OSError, AttributeError, TypeError, KeyError):
+    except (OSError, TypeError, KeyError):
         return None
 
 
@@ -132,11 +123,16 @@ class CpuExecutable:
         self._slots_type = ctypes.c_int64 * max(self._num_slots + len(self._external_words), 1)
         self._run = native.library().oneflow_rt_run
         self._donated = Donated((result, argument) for result, argument in self._metadata.in_place)
-        self._sites = source.sites("linalg", self._metadata.sites)
+        sites, by_result = source.sites("linalg", self._metadata.sites), self._donated.by_result
+        names = [p.name for p in self.inputs]
+        self._failed_runs = FailedRuns(
+            self._code, source, self._externals, sites, names, self.outputs, self._formats, by_result,
+            self._num_input_slots,
+        )  # fmt: skip
         takes = [(dtype, shape or ()) for _, dtype, shape, _ in self._expected]
         entry = self._code.address, self._metadata.workspace
-        by_result = self._donated.by_result
-        self.fast_path = fast_path(takes, self._formats, entry, self._external_words, by_result, self._fail)
+        fail = self._failed_runs.fail
+        self.fast_path = fast_path(takes, self._formats, entry, self._external_words, by_result, fail)
 
     @property
     def peak_bytes(self) -> int:
@@ -184,7 +180,7 @@ class CpuExecutable:
         failure = (ctypes.c_int64 * 3)()
         status = self._run(self._code.address, io, self._metadata.workspace, failure)
         if status:
-            self._fail(io, status, failure)
+            self._failed_runs.fail(io, status, failure)
         return self._read_results(io, kept)
 
     def run(self, arrays: Sequence[Any]) -> list[np.ndarray]:
@@ -236,34 +232,6 @@ class CpuExecutable:
             results.append(np.ndarray(shape, form.dtype, Memory.from_address(io[slot])))
             slot += 1 + form.dynamic
         return results
-
-    def _fail(self, io: Any, status: int, failure: Any) -> None:
-        """Frees the results that a failed run has allocated, and raises its error."""
-        slot, updated_names = self._num_input_slots, []
-        for number, form in enumerate(self._formats):
-            if number not in self._donated.by_result:
-                native.library().oneflow_rt_free(io[slot])
-            elif io[slot]:
-                updated_names.append(repr(self.inputs[self._donated.by_result[number]].name))
-            slot += 1 + form.dynamic
-        raise self._error(
-            status, failure, f"; updated in place before: {', '.join(updated_names)}" if updated_names else ""
-        )
-
-    def _error(self, status: int, failure: Any, updated: str) -> Exception:
-        """The error of a failed run; `updated` names the arguments that it had updated."""
-        if status == _NO_MEMORY:
-            return MemoryError(
-                f"expected memory for the program's buffers ({failure[1]} bytes), the system has less; compute fewer "
-                f"elements at once than results of {', '.join(map(str, self.outputs))} need{updated}"
-            )
-        site, got, wanted = failure
-        if status == _KERNEL_FAILED:
-            failed = self._externals[site]
-            text = f"{failed.call.error(failed.kernel.error())}{self._source.call_locations()[site]}"
-            return KernelError(text + updated)
-        make = position_error if status == _POSITION else size_error
-        return make(self._sites[site], got, wanted, updated)
 
 
 __all__ = [

@@ -27,14 +27,15 @@ VERSION = 1
 
 @functools.cache
 def extension() -> Any:
-    """The extension module, in which a call costs a tenth; None where the installation found no headers of Python.
+    """The extension module, in which a call costs a tenth; None where the installation found no headers of Python, or
+    found headers of a NumPy that does not fit the NumPy of the process.
 
     Raises:
         NativeLibraryError: the module is of another version.
     """
     try:
         module = importlib.import_module("oneflow.runtime._calls")
-    except ModuleNotFoundError:
+    except ImportError:
         return None
     if module.VERSION != VERSION:
         raise native.NativeLibraryError(
@@ -101,6 +102,7 @@ def python_call(
     memory, address_of = Memory.from_address, ctypes.addressof
 
     def call(arrays: Sequence[Any], compared: Any = None) -> list[np.ndarray] | None:
+        arrays = tuple(arrays)  # keeps the arrays, while another thread may change a list
         if len(arrays) != count:
             return None
         io = slots()

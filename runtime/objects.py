@@ -11,7 +11,7 @@ import functools
 import shutil
 import subprocess
 import tempfile
-from _ctypes import dlclose
+from _ctypes import dlclose, dlsym
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -117,11 +117,9 @@ def load_object(path: Path, entry: str) -> Code:
     """The code of `entry` in a shared object.
 
     Raises:
-        OSError: the object cannot be loaded.
-        AttributeError: the object has no such entry.
+        OSError: the object cannot be loaded, or has no such entry.
     """
     native.library()
     loaded = SharedObject(str(path))
-    address = ctypes.cast(getattr(loaded, entry_symbol(entry)), ctypes.c_void_p).value
-    assert address is not None
-    return Code(address, loaded)
+    # A function of `ctypes` would keep the object loaded until the garbage collector runs.
+    return Code(dlsym(loaded._handle, entry_symbol(entry)), loaded)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Sequence
 from typing import Any
@@ -53,17 +54,18 @@ def _known(stages: Sequence[Stage], axis: int) -> Size:
     return next((d for d in sizes if isinstance(d, int)), sizes[0])
 
 
-def _split(ops: Builder, joined: Value, parts: Sequence[Value], axis: int) -> Sequence[Value]:
-    """Tensors of the sizes of `parts`: as several operations where static sizes differ, since all results of one
-    operation have one type, which leaves these sizes dynamic.
+def _split(ops: Builder, op: Call, joined: Value) -> Sequence[Any]:
+    """The parts of `joined` for the tensors of a concatenation: results of one operation, or an operation for each
+    where static sizes differ, since all results of one operation have one type, or where only some parts are wanted.
     """
-    sizes = [x.desc.shape[axis] for x in parts if x.desc.shape is not None]
+    sizes = [x.desc.shape[op.axis] for x in op.in_ if x.desc.shape is not None]
     known = [size for size in sizes if size is not None]
-    if len(known) < len(parts) or len(set(known)) == 1:
-        return ops.call("split_like", joined, parts, axis=axis)
+    all_wanted = op.wanted is None or len(op.wanted) == len(op.in_)
+    if len(known) < len(op.in_) or (all_wanted and len(set(known)) == 1):
+        return ops.call("split_like", joined, op.in_, axis=op.axis)
     rows = zip(known, itertools.accumulate(known), strict=True)
-    dim = axis % joined.desc.rank
-    return [ops.call("narrow", joined, dim=dim, start=end - size, length=size)[0] for size, end in rows]
+    narrow = functools.partial(ops.narrow, joined, dim=op.axis % joined.desc.rank)
+    return [functools.partial(narrow, start=end - size, length=size) for size, end in rows]
 
 
 @operator("cat(in+, axis: int64 = 0, max_dim_size: int64 = 0) -> out")
@@ -84,7 +86,7 @@ class Cat:
         return Factors(f"{', '.join([names] * len(op.in_))} -> {names}", "joint")
 
     def grad(ops: Builder, op: Call, dout: Value) -> dict[str, Any]:
-        return {"in": _split(ops, dout, op.in_, op.axis)}
+        return {"in": _split(ops, op, dout)}
 
     def compute(op: Call) -> Stage:
         rank = op.in_[0].rank

@@ -1,19 +1,22 @@
 """Gradient plans: the kernels by which the gradient of a recorded call is computed, without the rule of the gradient.
 
-The rule of an operator's gradient depends on types and attributes alone, and so do the kernels that the rule calls.
-The first gradient of a call with a kernel records its plan, which the kernel keeps; later gradients run the kernels
-of the plan, and have the same values to the bit.
+The rule of an operator's gradient depends on types and attributes alone, and the kernels that the rule calls depend
+on the places of arrays too. The first gradient of a call with a kernel records its plan, which the kernel keeps;
+later gradients in the same places run the kernels of the plan, and have the same values to the bit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import weakref
+from collections.abc import Container, Iterator, Sequence
 from typing import Any, TypeAlias
+
+import numpy as np
 
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.record import Call, flatten
 from oneflow.dialect.tensor_desc import TensorDesc
-from oneflow.frontend.core.arrays import Data
+from oneflow.frontend.core.arrays import Data, place_reader
 from oneflow.frontend.eager.builder import EagerBuilder, stale_value_error
 from oneflow.frontend.eager.kernels import Kernel
 from oneflow.frontend.eager.tape import MODE, RecordedCall, Variable
@@ -31,28 +34,41 @@ def planned_gradients(builder: EagerBuilder, op: Call, cotangents: Sequence[Any]
     )
     if plans is None or MODE.recording:
         return Builder.operand_gradients(builder, op, cotangents)
-    key = op.wanted, op.maybe_nonfinite, tuple([cotangent is None for cotangent in cotangents])
+    key = op.wanted, op.maybe_nonfinite, *[_place_of(variable) for variable in (*op.operands, *cotangents)]
     plan = plans.get(key)
-    if plan is not None:
-        return plan.run(builder, op, cotangents)
+    kernels = None if plan is None else plan.kernels()
+    if plan is not None and kernels is not None:
+        return plan.run(builder, op, cotangents, kernels)
     plan, gradients = PlanRecorder(builder, op, cotangents).record()
     if plan is not None:
         plans[key] = plan
     return gradients
 
 
+def _place_of(variable: Variable | None) -> Any:
+    """The place of the array of a variable, to be compared, which decides the kernels that read the array."""
+    if variable is None:
+        return ""
+    read = None if type(variable.handle) is np.ndarray else place_reader(variable.handle)
+    return None if read is None else read(variable.handle)
+
+
 class GradientPlan:
     """The steps of a gradient. The arrays of a plan have numbers: operands, results and cotangents of the call, then
     constants of the rule and results of steps, as they come.
 
+    A plan refers to kernels weakly, since the cache of kernels alone bounds the memory of kernels. A gradient whose
+    plan has lost a kernel follows the rule again.
+
     Attributes:
-        steps: the kernels, in order.
+        steps: the kernels, in order, with the numbers of their operands and of their first results.
         further: constants of the rule, and None in place of results of steps.
         reads: the numbers of operands, results and cotangents of which a kernel reads elements.
         gradients: numbers of operands among the operands, with the numbers and types of their gradients.
+        unused: for each step, the numbers of arrays that no later step reads and that are no gradients.
     """
 
-    __slots__ = ("further", "gradients", "reads", "steps")
+    __slots__ = ("further", "gradients", "reads", "steps", "unused")
 
     def __init__(
         self,
@@ -61,12 +77,19 @@ class GradientPlan:
         count: int,
         gradients: Sequence[tuple[int, int, TensorDesc]],
     ) -> None:
-        self.steps, self.further, self.gradients = steps, further, gradients
+        self.steps = [(weakref.ref(kernel), operands, first) for kernel, operands, first in steps]
+        self.further, self.gradients = further, gradients
+        self.unused = _last_uses(steps, {*range(count), *(at for _, at, _ in gradients)})
         read = {n for kernel, operands, _ in steps for i, n in enumerate(operands) if kernel.reads(i)}
         self.reads = sorted(n for n in read if n < count)
 
-    def run(self, builder: EagerBuilder, op: Call, cotangents: Sequence[Any]) -> Gradients:
-        """The gradients of a call.
+    def kernels(self) -> list[Kernel] | None:
+        """The kernels of the steps; None if a kernel is gone."""
+        kernels = [kernel for reference, *_ in self.steps if (kernel := reference()) is not None]
+        return kernels if len(kernels) == len(self.steps) else None
+
+    def run(self, builder: EagerBuilder, op: Call, cotangents: Sequence[Any], kernels: Sequence[Kernel]) -> Gradients:
+        """The gradients of a call, by the kernels of the steps.
 
         Raises:
             RuntimeError: a value that a kernel reads was updated in place.
@@ -78,13 +101,25 @@ class GradientPlan:
                 raise stale_value_error(op.record.name, variable)
         arrays: list[Any] = [None if v is None else v.handle for v in variables]
         arrays += self.further
-        for kernel, numbers, first in self.steps:
-            results = builder.execute(kernel, [arrays[n] for n in numbers])
-            arrays[first : first + len(results)] = results
+        for kernel, (_, numbers, first), unused in zip(kernels, self.steps, self.unused, strict=True):
+            arrays[first : first + len(kernel.results)] = builder.execute(kernel, [arrays[n] for n in numbers])
+            for number in unused:
+                arrays[number] = None
         return [
             (number, variables[at] if at < len(variables) else Variable(builder, arrays[at], desc))
             for number, at, desc in self.gradients
         ]
+
+
+def _last_uses(steps: Sequence[Step], kept: Container[int]) -> list[list[int]]:
+    """For each step, the numbers of the arrays that it makes or reads and no later step reads, without the kept."""
+    uses = {
+        number: at
+        for at, (kernel, operands, first) in enumerate(steps)
+        for number in (*operands, *range(first, first + len(kernel.results)))
+        if number not in kept
+    }
+    return [[number for number, last in uses.items() if last == at] for at in range(len(steps))]
 
 
 class PlanRecorder(EagerBuilder):

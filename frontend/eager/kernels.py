@@ -96,6 +96,7 @@ class Kernel:
     """
 
     __slots__ = (
+        "__weakref__",
         "calls_left",
         "executable",
         "fast_path",

@@ -44,6 +44,8 @@ class Mode(threading.local):
 MODE = Mode()
 #: Held while gradients are accumulated at leaves, which threads may share.
 ACCUMULATION_LOCK = Lock()
+#: Held while memory that threads may share gets its version counter or a view.
+_MEMORY_LOCK = Lock(reentrant=True)
 #: The numbers of nodes, in the order in which calls are recorded.
 node_numbers = itertools.count()
 
@@ -137,7 +139,10 @@ def is_grad_enabled() -> bool:
 
 
 class WeakList:
-    """Objects that are referenced weakly. Unlike a `weakref.WeakSet`, nothing is called when an object is freed."""
+    """Objects that are referenced weakly. Unlike a `weakref.WeakSet`, nothing is called when an object is freed.
+
+    Several threads may append objects at once.
+    """
 
     __slots__ = ("_limit", "_references")
 
@@ -147,10 +152,11 @@ class WeakList:
 
     def append(self, value: Any) -> None:
         """Adds an object; removes the references to freed objects when the list has doubled."""
-        if len(self._references) >= self._limit:
-            self._references = [reference for reference in self._references if reference() is not None]
-            self._limit = max(8, 2 * len(self._references))
-        self._references.append(weakref.ref(value))
+        with _MEMORY_LOCK.now:
+            if len(self._references) >= self._limit:
+                self._references = [reference for reference in self._references if reference() is not None]
+                self._limit = max(8, 2 * len(self._references))
+            self._references.append(weakref.ref(value))
 
     def __iter__(self) -> Iterator[Any]:
         return (value for value in [reference() for reference in self._references] if value is not None)
@@ -174,6 +180,13 @@ class Memory:
         """Counts an update by the operator `writer`."""
         self.version += 1
         self.writer = writer
+
+    def add_view(self, view: Any) -> None:
+        """Adds a view of the memory."""
+        with _MEMORY_LOCK.now:
+            if self.views is None:
+                self.views = WeakList()
+            self.views.append(view)
 
 
 class Leaf:
@@ -224,7 +237,8 @@ class Variable(Value):
     def shared_memory(self) -> Memory:
         """The version counter of the array."""
         if self.memory is None:
-            self.memory = Memory()
+            with _MEMORY_LOCK.now:
+                self.memory = self.memory or Memory()
         return self.memory
 
     def move(self, array: Any) -> None:

@@ -25,7 +25,7 @@ from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend.core.arrays import address_of, device_name, is_expanded, is_on_ranks, overwrite, to_array
 from oneflow.frontend.core.devices import device, move
 from oneflow.frontend.core.errors import refuse
-from oneflow.frontend.eager.tape import MODE, Memory, Variable, WeakList, record, set_grad_enabled
+from oneflow.frontend.eager.tape import MODE, Memory, Variable, record, set_grad_enabled
 
 #: Selects the part of an array that corresponds to the view of a root.
 ViewFunction = Callable[[np.ndarray], np.ndarray]
@@ -48,9 +48,7 @@ class ViewMeta:
         self.root, self.view_fn, self.dense, self.recorded = root, view_fn, dense, recorded
         self.memory: Memory = root.variable.shared_memory()
         self.version = self.memory.version
-        if self.memory.views is None:
-            self.memory.views = WeakList()
-        self.memory.views.append(self)
+        self.memory.add_view(self)
         self._strided_layout: StridedLayout | None = None
 
     def is_stale(self, held: Variable) -> bool:

@@ -129,10 +129,11 @@ PyObject *call(PyObject *object, PyObject *const *args, size_t flags, PyObject *
   if (given < 1 || given > 2 || (names && PyTuple_GET_SIZE(names))) {
     return PyErr_SetString(PyExc_TypeError, "expected a sequence of arrays, and possibly an object to ignore"), nullptr;
   }
-  PyObject *arrays = PySequence_Fast(args[0], "expected a sequence of arrays");
+  // A tuple keeps the arrays, while another thread may change a list.
+  PyObject *arrays = PySequence_Tuple(args[0]);
   if (!arrays) return nullptr;
   PyObject *results = Py_None;
-  if (PySequence_Fast_GET_SIZE(arrays) == static_cast<Py_ssize_t>(self->inputs->size())) {
+  if (PyTuple_GET_SIZE(arrays) == static_cast<Py_ssize_t>(self->inputs->size())) {
     results = run(self, PySequence_Fast_ITEMS(arrays));
   } else {
     Py_INCREF(results);

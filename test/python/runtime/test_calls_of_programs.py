@@ -1,9 +1,14 @@
 """The fast path of calls with arrays, in the extension module and in Python: the same results and refusals."""
 
+import ctypes
 import functools
 import gc
+import importlib
 import re
+import sys
 import weakref
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +20,7 @@ from oneflow.dialect.record import REGISTRY
 from oneflow.runtime import fast_path, native
 from oneflow.runtime.executable import PositionError, compile_module
 from oneflow.runtime.fast_path import extension as fast_path_extension
+from oneflow.runtime.results import ResultFormat
 
 X, Y = np.arange(8, dtype=np.float32).reshape(4, 2), np.arange(-5, 3, dtype=np.float32).reshape(4, 2)
 SUM = """
@@ -101,6 +107,30 @@ def test_an_argument_that_is_updated_in_place_is_the_result(compiled):
     np.testing.assert_array_equal(x, X + Y)
 
 
+@pytest.mark.parametrize("module", [fast_path_extension(), None], ids=["extension", "python"])
+def test_arrays_live_while_the_program_runs(monkeypatch, module):
+    """The program drops the arrays of the list, as another thread may do, and updates the first in place."""
+    arrays = [X.copy(), Y.copy()]
+    references = [weakref.ref(array) for array in arrays]
+    alive: list[bool] = []
+
+    def run(entry, io, workspace, failure):
+        arrays.clear()
+        alive.extend(reference() is not None for reference in references)
+        return 0
+
+    address = ctypes.c_void_p
+    run_type = ctypes.CFUNCTYPE(ctypes.c_int64, address, address, ctypes.c_int64, address)
+    library = SimpleNamespace(oneflow_rt_run=run_type(run), oneflow_rt_free=native.library().oneflow_rt_free)
+    monkeypatch.setattr(native, "library", lambda: library)
+    monkeypatch.setattr(fast_path, "extension", lambda: module)
+    form = ResultFormat(X.shape, 0, X.dtype)
+    call: Any = fast_path.fast_path([(a.dtype, a.shape) for a in arrays], [form], (0, 0), (), {0: 0}, print)
+    (result,) = call(arrays)
+    assert alive == [True, True]
+    assert result is references[0]()
+
+
 def test_a_failed_run_raises_its_error_and_frees_its_results(compiled):
     call, x = compiled(TAKE).fast_path, np.arange(4, dtype=np.float32)
     np.testing.assert_array_equal(call([x, np.array([3, 1])])[0], [3, 1])
@@ -110,17 +140,44 @@ def test_a_failed_run_raises_its_error_and_frees_its_results(compiled):
     np.testing.assert_array_equal(call([x, np.array([2, 0])])[0], [2, 0])
 
 
+@pytest.fixture
+def no_collector():
+    """No garbage collector: an object is freed with the last reference, or never."""
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("no_collector")
 def test_programs_without_references_are_freed(compiled):
     executable = compiled.__wrapped__(SUM)
-    freed = weakref.ref(executable)
+    freed, code = weakref.ref(executable), weakref.ref(executable._code.owner)
     result = executable.fast_path([X, Y])[0]
     del executable
-    gc.collect()
-    assert freed() is None
+    assert freed() is None and code() is None
     np.testing.assert_array_equal(result, X + Y)
+
+
+@pytest.mark.usefixtures("no_collector")
+def test_a_fast_path_runs_without_the_executable(compiled):
+    call, x = compiled.__wrapped__(TAKE).fast_path, np.arange(4, dtype=np.float32)
+    np.testing.assert_array_equal(call([x, np.array([3, 1])])[0], [3, 1])
+    with pytest.raises(PositionError, match=re.escape("expected a position in [0, 4), got 7")):
+        call([x, np.array([0, 7])])
 
 
 def test_an_extension_module_of_another_version_is_refused(monkeypatch):
     monkeypatch.setattr(fast_path, "VERSION", -1)
     with pytest.raises(native.NativeLibraryError, match=r"expected version -1 of .*_calls.*, got 1; install"):
         fast_path_extension.__wrapped__()
+
+
+def test_python_calls_where_the_extension_module_does_not_fit_numpy(monkeypatch):
+    monkeypatch.setitem(sys.modules, "oneflow.runtime._calls", None)
+    assert fast_path_extension.__wrapped__() is None
+
+    def load(name):
+        raise ImportError("numpy._core.multiarray failed to import")
+
+    monkeypatch.setattr(importlib, "import_module", load)
+    assert fast_path_extension.__wrapped__() is None

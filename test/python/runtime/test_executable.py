@@ -478,7 +478,9 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
 print(flow.compile(lambda x: flow.softmax(flow.tanh(x @ x), -1))(np.ones((4, 4), np.float32))[0, 0])
 """
     environment = {**os.environ, "ONEFLOW_CACHE_DIR": str(tmp_path)}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    # Without `-B`, Python would cut off the bytecode of the modules that the program imports.
+    command = [sys.executable, "-B", "-c", code]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "0.25\n"), done.stderr
 
 

@@ -1,11 +1,16 @@
 """Gradients by plans: equal to the gradients by the rules, which the first gradient of each kernel follows."""
 
+import weakref
+
 import numpy as np
 import pytest
 
 import oneflow as flow
 from oneflow.frontend.eager import gradient_plans
+from oneflow.frontend.eager.builder import EagerBuilder
 from oneflow.frontend.eager.gradient_plans import GradientPlan
+from oneflow.frontend.eager.kernel_cache import KernelCache
+from oneflow.frontend.eager.tensor import BUILDER
 
 rng = np.random.default_rng(0)
 
@@ -19,9 +24,9 @@ def runs(monkeypatch):
     """The names of the operators whose gradients plans compute."""
     names, run = [], GradientPlan.run
 
-    def noted(self, builder, op, cotangents):
+    def noted(self, builder, op, *rest):
         names.append(op.record.name)
-        return run(self, builder, op, cotangents)
+        return run(self, builder, op, *rest)
 
     monkeypatch.setattr(gradient_plans.GradientPlan, "run", noted)
     return names
@@ -74,6 +79,37 @@ def test_only_wanted_gradients_are_computed():
             wanted = [v for v, t in zip(values, (a, b), strict=True) if t.requires_grad]
             for grad, value in zip(grads, wanted, strict=True):
                 np.testing.assert_allclose(grad.numpy(), value, rtol=1e-6)
+
+
+@pytest.mark.parametrize("rows", [3, 6], ids=["same size", "another size"])
+def test_parts_of_a_concatenation_that_are_not_wanted_are_not_copied(monkeypatch, rows):
+    monkeypatch.setattr(BUILDER, "kernels", KernelCache())
+    x, constant, cotangent = leaf(3, 5), flow.ones(rows, 5), leaf(2 * rows + 3, 5).detach()
+    for _ in range(2):
+        (grad,) = flow.autograd.grad(flow.cat([constant, x, constant]), x, cotangent)
+        np.testing.assert_array_equal(grad.numpy(), cotangent.numpy()[rows : rows + 3])
+    calls = [kernel.op for _, kernel in BUILDER.kernels.items()]
+    assert [op.start for op in calls if op.record.name == "narrow"] == [rows]
+    assert "split_like" not in {op.record.name for op in calls}
+
+
+def test_a_plan_drops_arrays_after_their_last_use(monkeypatch):
+    x, cotangent = leaf(4, 7), leaf(4, 7).detach()
+    (first,) = flow.autograd.grad(flow.acos(x / 3), x, cotangent)
+    y, execute = flow.acos(x / 3), EagerBuilder.execute
+    made: list[weakref.ref[np.ndarray]] = []
+    counts: list[int] = []
+
+    def counted(self, kernel, handles):
+        counts.append(sum(reference() is not None for reference in made))
+        results = execute(self, kernel, handles)
+        made.extend(map(weakref.ref, results))
+        return results
+
+    monkeypatch.setattr(EagerBuilder, "execute", counted)
+    (again,) = flow.autograd.grad(y, x, cotangent)
+    assert len(counts) > 5 and max(counts) == 2
+    np.testing.assert_array_equal(again.numpy(), first.numpy())
 
 
 def test_gradients_of_several_passes_have_separate_memory():
@@ -135,3 +171,16 @@ def test_gradients_of_results_whose_sizes_depend_on_data():
         mask = flow.tensor(np.arange(4) < count)
         (grad,) = flow.autograd.grad((flow.masked_select(x, mask) ** 2).sum(), x)
         np.testing.assert_allclose(grad.numpy(), np.where(np.arange(4) < count, 2 * x.numpy(), 0), rtol=1e-6)
+
+
+@pytest.mark.parametrize("order", [(True, False, True), (False, True, False)], ids=["global first", "local first"])
+def test_cotangents_of_several_places_have_separate_plans(runs, order):
+    x = leaf(3, len(order) + order[0])
+    for is_global in order:
+        cotangent = flow.ones(*x.shape)
+        if is_global:
+            cotangent = cotangent.to_global(flow.placement("cpu", [0]), flow.sbp.broadcast)
+        (grad,) = flow.autograd.grad(flow.sinh(x), x, cotangent)
+        assert grad.is_global == is_global
+        np.testing.assert_allclose(grad.numpy(), np.cosh(x.numpy()), rtol=1e-6)
+    assert "sinh" in runs

@@ -1,6 +1,7 @@
 """The cache of eager kernels: its bound, which kernels it drops, and the memory that a kernel holds."""
 
 import gc
+import threading
 import weakref
 from types import SimpleNamespace
 
@@ -44,6 +45,23 @@ def test_a_kernel_that_is_added_again_counts_once():
     assert dict(cache.items()) == {"other": other, "key": last}
 
 
+def test_a_kernel_that_another_thread_adds_while_kernels_are_dropped_stays():
+    cache = KernelCache()
+    for key in range(3):
+        cache.add(key, kernel())
+    adding = threading.Thread(target=lambda: cache.add("added", kernel()))
+
+    def is_kept(key):
+        if key == 1:
+            adding.start()
+            adding.join(0.2)
+        return key != 0
+
+    cache.keep(is_kept)
+    adding.join()
+    assert [key for key, _ in cache.items()] == [1, 2, "added"]
+
+
 def test_a_dropped_kernel_is_unloaded():
     cache, BUILDER.kernels = BUILDER.kernels, KernelCache(limit_bytes=2 * PROGRAM_BYTES)
     try:
@@ -61,6 +79,27 @@ def test_a_dropped_kernel_is_unloaded():
         assert (x * x).numpy().sum() == 33
     finally:
         BUILDER.kernels = cache
+
+
+def test_a_recorded_call_keeps_no_dropped_kernels_of_its_gradient(monkeypatch):
+    monkeypatch.setattr(BUILDER, "kernels", KernelCache(limit_bytes=16 * PROGRAM_BYTES))
+    x = flow.ones(3, 17, requires_grad=True)
+    y = flow.sinh(x)
+    cotangent = flow.ones(3, 17)
+    forward = [weakref.ref(k.executable) for _, k in BUILDER.kernels.items() if k.op.record.name == "sinh"]
+    (first,) = flow.autograd.grad(y, x, cotangent, retain_graph=True)
+    kernels = [weakref.ref(k.executable) for _, k in BUILDER.kernels.items()]
+    gc.collect()
+    gc.disable()
+    try:
+        for size in range(3, 20):
+            z = flow.ones(size, 19)
+            z * z
+        assert [k for k in kernels if k() is not None] == forward
+    finally:
+        gc.enable()
+    (again,) = flow.autograd.grad(y, x, cotangent)
+    np.testing.assert_array_equal(again.numpy(), first.numpy())
 
 
 def test_kernels_on_the_same_ranks_share_the_contexts_of_the_ranks():

@@ -3,6 +3,7 @@ collector, which counts objects and ignores the sizes of objects.
 """
 
 import gc
+import threading
 import weakref
 from typing import Any
 
@@ -69,3 +70,25 @@ def test_tensors_are_freed_with_the_last_reference(kind):
         assert freed() is None
     finally:
         gc.enable()
+
+
+def test_a_view_that_another_thread_makes_while_freed_views_are_removed_is_known():
+    class Interrupted(list[Any]):
+        """References; another thread makes a view when these are read for the first time."""
+
+        def __iter__(self):
+            if thread.ident is None:
+                thread.start()
+                thread.join(0.2)
+            return super().__iter__()
+
+    x, made = flow.zeros(4), []
+    thread = threading.Thread(target=lambda: made.append(x[1:]))
+    views = x.handle.shared_memory().views
+    while views is None or len(views._references) < views._limit:
+        x[2:]
+        views = x.handle.shared_memory().views
+    views._references = Interrupted(views._references)
+    x[3:]
+    thread.join()
+    assert made[0].view_meta in list(views)
