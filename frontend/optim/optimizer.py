@@ -325,9 +325,12 @@ def zeros(p: EagerTensor) -> np.ndarray:
 
 
 def rate_of(group: Group) -> float:
-    """The learning rate of a group, with the factor of the group."""
-    rate: float = group["lr"] * group.get("lr_scale", 1.0)
-    return rate
+    """The learning rate of a group, with the factor of the group.
+
+    Without a factor the same object as before: a compiled step reads an argument again that is another object.
+    """
+    rate: float = group["lr"]
+    return rate * group["lr_scale"] if "lr_scale" in group else rate
 
 
 def no_steps() -> np.ndarray:
