@@ -1,4 +1,4 @@
-"""Pointwise, reduction and row kernels as vectorized loops with masked tails.
+"""Vectorization of pointwise, reduction and row kernels: loops over vectors with masked tails.
 
 A kernel has outer loops, parallel steps and inner loop nests. One step of the parallel range is one point of the
 outer loops, or a chunk of the last outer loop. Lanes are along an inner loop, along an outer loop, or there are none;
