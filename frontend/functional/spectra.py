@@ -56,11 +56,9 @@ def stft(
         raise fail(f"expected onesided to be False for stft of complex signals or windows, got {x.desc}")
     onesided = not x.dtype.is_complex if onesided is None else onesided
     return_complex = x.dtype.is_complex if return_complex is None else return_complex
-    hop = n_fft // 4 if hop_length is None else hop_length
-    wide = n_fft if win_length is None else win_length
     if x.rank not in (1, 2):
         raise fail(f"expected signals of rank 1 or 2 for stft, got {x.desc}")
-    _check_sizes(n_fft, hop, wide, "stft")
+    hop, wide = _frame_sizes(n_fft, hop_length, win_length, "stft")
     signals = unsqueeze(x, 0) if x.rank == 1 else x
     if center:
         signals = pad(signals, [n_fft // 2] * 2, pad_mode)
@@ -82,12 +80,20 @@ def _window(window: Any, size: int, n_fft: int, frames: Tensor, name: str) -> Te
     return pad(values, [before, n_fft - size - before])
 
 
-def _check_sizes(n_fft: int, hop: int, wide: int, name: str) -> None:
+def _frame_sizes(n_fft: int, hop_length: int | None, win_length: int | None, name: str) -> tuple[int, int]:
+    """The distance between the starts of frames and the elements of the window, with their defaults.
+
+    Raises:
+        OneFlowError: a number is out of its range.
+    """
+    hop = n_fft // 4 if hop_length is None else hop_length
+    wide = n_fft if win_length is None else win_length
     if n_fft < 1 or hop < 1 or not 1 <= wide <= n_fft:
         raise fail(
             f"expected n_fft and hop_length of at least 1 and win_length from 1 to n_fft for {name}, got"
             f" {n_fft}, {hop} and {wide}"
         )
+    return hop, wide
 
 
 def istft(
@@ -122,9 +128,7 @@ def istft(
             signal are zero.
     """
     x = as_tensor(input)
-    hop = n_fft // 4 if hop_length is None else hop_length
-    wide = n_fft if win_length is None else win_length
-    _check_sizes(n_fft, hop, wide, "istft")
+    hop, wide = _frame_sizes(n_fft, hop_length, win_length, "istft")
     if x.rank not in (2, 3) or not x.dtype.is_complex or None in x.shape:
         raise fail(
             f"expected complex spectra (frequencies, frames) of static sizes, or a batch, for istft, got {x.desc}"
