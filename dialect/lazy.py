@@ -9,7 +9,7 @@ The import direction between folders holds for these modules too.
 from __future__ import annotations
 
 import importlib
-import sys
+from types import ModuleType
 from typing import Any
 
 
@@ -21,12 +21,17 @@ class LazyModule:
 
     def __getattr__(self, name: str) -> Any:
         # The name is looked up each time: a module's names may be replaced.
-        return getattr(sys.modules.get(self._name) or importlib.import_module(self._name), name)
+        return getattr(importlib.import_module(self._name), name)
 
 
 def lazy(name: str) -> Any:
     """The module called `name`, which is imported when one of its names is first asked for."""
     return LazyModule(name)
+
+
+def is_being_imported(module: ModuleType) -> bool:
+    """Whether the code of a module still runs; only the thread that imports it sees this, since others wait."""
+    return bool(getattr(module.__spec__, "_initializing", False))
 
 
 class OptionalPackage:

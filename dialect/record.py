@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from oneflow.dialect.attributes import AttrValue
-from oneflow.dialect.lazy import lazy
+from oneflow.dialect.lazy import is_being_imported, lazy
 from oneflow.dialect.locks import Lock
 from oneflow.dialect.operator_index import FAMILY_OF
 from oneflow.dialect.sbp import Factors, SbpSignature, all_broadcast, has_partials, with_partial_shape_operands
@@ -339,6 +339,7 @@ class Registry:
     ) -> None:
         self._loaded = dict(operators)
         self._families, self._index = families, index
+        self._imported: set[str] = set()
         self._is_complete = not families
         self._loading = Lock(reentrant=True)
         #: Called with the name of an operator whose record was replaced, for caches of programs.
@@ -365,9 +366,15 @@ class Registry:
             self._is_complete = True
 
     def _load(self, name: str) -> Operator | None:
-        """The operator called `name` if it is loaded, or if the index names its family."""
-        if name not in self._loaded and name in self._index:
-            importlib.import_module(f"{self._families}.{self._index[name]}")
+        """The operator called `name` if it is loaded, or if the index names its family.
+
+        Records refer to functions of their family, so that a thread waits until another thread has imported it.
+        """
+        family = self._index.get(name)
+        if family is not None and family not in self._imported:
+            module = importlib.import_module(f"{self._families}.{family}")
+            if not is_being_imported(module):
+                self._imported.add(family)
         return self._loaded.get(name)
 
     def find(self, name: str) -> Operator | None:

@@ -18,35 +18,40 @@ P = TypeVar("P", bound=type[Pass])
 
 
 class PassTable(MutableMapping[str, type[Pass]]):
-    """Passes by their command-line names; a declared pass that is not imported is the name of its module."""
+    """Passes by their command-line names.
+
+    The module of a declared pass is imported when the pass is asked for. A pass is registered before its module is
+    complete, so that a thread that asks for the pass waits until another thread has imported the module.
+    """
 
     def __init__(self) -> None:
-        self._passes: dict[str, type[Pass] | str] = {}
+        self._passes: dict[str, type[Pass] | None] = {}
+        self._modules: dict[str, str] = {}
 
     def declare(self, package: str, modules: Iterable[str]) -> None:
         """Declares the passes of modules: the module `<words>` has the pass `oneflow-<words>`."""
         for module in modules:
             words = module.replace("_", "-")
             name = words if words.startswith("convert-") else f"oneflow-{words}"
-            self._passes.setdefault(name, f"{package}.{module}")
+            self._passes.setdefault(name, None)
+            self._modules.setdefault(name, f"{package}.{module}")
 
     def module_of(self, name: str) -> str | None:
         """The module of a pass, which may not be imported; None for an unknown name."""
-        entry = self._passes.get(name)
-        return entry.__module__ if isinstance(entry, type) else entry
+        cls = self._passes.get(name)
+        return cls.__module__ if cls is not None else self._modules.get(name)
 
     def loaded(self) -> list[str]:
         """The names of the passes whose modules are imported."""
-        return [name for name, entry in self._passes.items() if isinstance(entry, type)]
+        return [name for name, cls in self._passes.items() if cls is not None]
 
     def __getitem__(self, name: str) -> type[Pass]:
-        entry = self._passes[name]
-        if isinstance(entry, str):
-            importlib.import_module(entry)
-            entry = self._passes[name]
-        if isinstance(entry, str):
-            raise LookupError(f"expected the module {entry} to define the pass {name}")
-        return entry
+        if name in self._modules:
+            importlib.import_module(self._modules[name])
+        cls = self._passes[name]
+        if cls is None:
+            raise LookupError(f"expected the module {self._modules[name]} to define the pass {name}")
+        return cls
 
     def __setitem__(self, name: str, cls: type[Pass]) -> None:
         self._passes[name] = cls
