@@ -39,9 +39,9 @@ class Layouts:
         """
         stated = notes.read_values(function.op, notes.ARGUMENTS, len(function.inputs))
         placements = placements_of(function.op, notes.ARGUMENTS, len(function.inputs))
-        for number, (value, nd, placement) in enumerate(zip(function.arguments, stated, placements, strict=True)):
+        for index, (value, nd, placement) in enumerate(zip(function.arguments, stated, placements, strict=True)):
             if notes.is_tensor(value.type):
-                self.set(value, _required(nd, function.op, f"argument {number}"), placement)
+                self.set(value, _required(nd, function.op, f"argument {index}"), placement)
         self._add_block_arguments(function.op, 1)
 
     def _add_block_arguments(self, op: ir.Operation, skipped: int = 0) -> None:
