@@ -118,9 +118,9 @@ class _Program:
             return dialect.bind_results(op, call, [self._define(r) for r in op.results])
         operands = tuple(self.value(v) for v in operands_of(op) if from_mlir(v.type) is not None)
         if op.name == dialect.CAST and operands:
-            return reverse.Renamed((operands[0],), (self._define(op.results[0], operands[0]),))
+            return reverse.Alias((operands[0],), (self._define(op.results[0], operands[0]),))
         results = [r for r in op.results if from_mlir(r.type) is not None]
-        return reverse.Opaque(op.name, operands, tuple(self._define(r) for r in results))
+        return reverse.OpaqueStep(op.name, operands, tuple(self._define(r) for r in results))
 
     def value(self, handle: ir.Value) -> Value:
         """The value of a handle; a value that a region reads from outside is defined at its first use."""
