@@ -222,7 +222,7 @@ class _Refiner:
         return news
 
     def _insert_casts(self) -> None:
-        """Casts values to their required types, and the tensors of repeated operands to a shared type."""
+        """Casts values to their required types, and the tensors of variadic operands to a shared type."""
         for function in self.structure.functions.values():
             for op in function.operations:
                 if op.name != dialect.CAST:

@@ -2,8 +2,8 @@
 
 The arguments of a body have the layouts of the operands. The layouts of loop-carried states are a fixed point: where
 a body returns a state in another layout than the layout of its argument, the argument gets that layout; a state whose
-layout does not converge is repeated. A loop-invariant operand gets the layout in which the body uses it, so that the
-operand is moved once, before the loop.
+layout does not converge is replicated. A loop-invariant operand gets the layout in which the body uses it, so that
+the operand is moved once, before the loop.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class BodyOperator:
         symbols: the functions that are bodies, by attribute, in the order in which they run.
         leading: how many operands are no arguments of the bodies: the predicate of a branch.
         states, sequences: how many of the other operands are states, and how many after these are sequences.
-        whole: the layout of repeated tensors.
+        whole: the layout of replicated tensors.
     """
 
     call: Call
@@ -195,7 +195,7 @@ class Bodies:
     ) -> BodySignature:
         """The cheapest fixed point from the layouts of operands; layouts that the program states do not change.
 
-        A repeated initial state, such as zeros, may be split as another argument is, or have the layout of the
+        A replicated initial state, such as zeros, may be split as another argument is, or have the layout of the
         partial sums that the steps add to it: neither moves data.
         """
         arguments = operator.arguments(layouts if stated else list(map(_without_partial, layouts)))
@@ -217,7 +217,7 @@ class Bodies:
     def _start_arguments(
         self, operator: BodyOperator, arguments: Sequence[NdSbp], start: Sequence[NdSbp | None]
     ) -> list[NdSbp]:
-        """The layouts of arguments, with the layouts `start` for the repeated states that can have these."""
+        """The layouts of arguments, with the layouts `start` for the replicated states that can have these."""
 
         def begin(desc: TensorDesc, old: NdSbp, nd: NdSbp | None) -> NdSbp:
             mesh = self.graph_builder.mesh
@@ -249,7 +249,7 @@ class Bodies:
     ) -> bool:
         """Changes the layouts of arguments that every step of a loop would move; whether there were any.
 
-        A state first gets the layout of the body's result; if that does not converge, the state is repeated.
+        A state first gets the layout of the body's result; if that does not converge, the state is replicated.
         """
         targets = dict(enumerate(outcomes[-1].results[:states]))
         for i in range(states, len(arguments)):
@@ -354,7 +354,7 @@ def _partial_addend(tensor: LogicalTensor, assignment: Assignment) -> NdSbp | No
 
 
 def _element_layout(nd: NdSbp) -> NdSbp:
-    """The layout of the elements of a sequence; a split of the sequence along its first axis leaves repeated
+    """The layout of the elements of a sequence; a split of the sequence along its first axis leaves replicated
     elements.
     """
     return tuple(s if s.axis is None else S(s.axis - 1) if s.axis else B for s in nd)

@@ -58,7 +58,7 @@ def can_split(shape: Shape, nd: NdSbp, mesh: Mesh) -> bool:
 
 
 def value_layouts(desc: TensorDesc, mesh: Mesh) -> list[NdSbp]:
-    """The layouts of a tensor without partial sums: repeated or split along each mesh axis; repeated first."""
+    """The layouts of a tensor without partial sums: replicated or split along each mesh axis; replicated first."""
     layouts: list[Sbp] = [B, *(S(i) for i in range(desc.rank))]
     every = itertools.product(layouts, repeat=len(mesh))
     return [nd for nd in every if can_split(desc.shape or (), nd, mesh)]

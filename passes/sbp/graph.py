@@ -1,8 +1,8 @@
 """The SBP graph of a function: nodes that produce and use logical tensors, with candidate signatures.
 
 Arguments and returned values are nodes too. A `tensor.cast` to a less specific type is the tensor of its operand.
-Constants and control flow have repeated tensors. A call of an annotated function has the layouts of that function,
-other calls have repeated tensors.
+Constants and control flow have replicated tensors. A call of an annotated function has the layouts of that function,
+other calls have replicated tensors.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ class SbpGraphBuilder:
         self.submeshes, self.placement = submeshes, placement
         self._operator_candidates: dict[Any, tuple[Call, NodeCandidates]] = {}
         self._layout_candidates: dict[Any, NodeCandidates] = {}
-        self._repeated = broadcast(mesh)
+        self._broadcast = broadcast(mesh)
 
     def build(self, function: Function) -> SbpGraph:
         """The graph of a function.
@@ -308,7 +308,7 @@ class SbpGraphBuilder:
             notes.expect_static(from_mlir(kind), function.op)
         for index, (value, stated) in enumerate(zip(op.operands, annotated, strict=True)):
             tensor = graph.tensors.get(value)
-            nd = self._repeated if stated is None and several else stated
+            nd = self._broadcast if stated is None and several else stated
             if tensor is not None:
                 self._check(nd, tensor.desc, f"result {index}", op)
                 candidates = self._value_candidates(tensor.desc, nd, False)
@@ -319,18 +319,18 @@ class SbpGraphBuilder:
         outputs = [(v, d) for v in op.results if (d := static_desc(v)) is not None]
         layouts = self._call_layouts(op) if op.name == "func.call" else None
         if layouts is None:
-            layouts = NdSignature((self._repeated,) * len(inputs), (self._repeated,) * len(outputs))
+            layouts = NdSignature((self._broadcast,) * len(inputs), (self._broadcast,) * len(outputs))
         if inputs or outputs:
             node = SbpNode(op, "fixed", inputs, NodeCandidates([layouts]), constrained=True)
             graph.add(node, [v for v, _ in outputs], [d for _, d in outputs])
         self._add_block_arguments(graph, op)
 
     def _add_block_arguments(self, graph: SbpGraph, op: ir.Operation, skipped: int = 0) -> None:
-        """Block arguments of an operation are repeated."""
+        """Block arguments of an operation are replicated."""
         for value in block_arguments(op, skipped):
             desc = static_desc(value)
             if desc is not None:
-                replicated = NodeCandidates([NdSignature((), (self._repeated,))])
+                replicated = NodeCandidates([NdSignature((), (self._broadcast,))])
                 graph.add(SbpNode(op, "fixed", [], replicated, constrained=True), [value], [desc])
 
     def _call_layouts(self, op: ir.Operation) -> NdSignature | None:

@@ -8,7 +8,7 @@ from oneflow.dialect.nd_sbp import Mesh, NdSbp, NdSignature
 from oneflow.dialect.sbp import B
 from oneflow.passes.sbp.graph import LogicalTensor, SbpGraph, SbpNode
 
-#: OneFlow's costs of making partial sums, and of splitting a repeated tensor, on a mesh of one axis.
+#: OneFlow's costs of making partial sums, and of splitting a replicated tensor, on a mesh of one axis.
 NEVER, RARELY = 2**63 - 1, 2**31 - 1
 
 
@@ -17,7 +17,7 @@ def choose_greedily(graph: SbpGraph, mesh: Mesh) -> dict[SbpNode, NdSignature]:
 
     On a mesh of one axis: the signature with the most operands in its layouts (unless the program constrains the
     operator), then with the fewest bytes as OneFlow counts them. On other meshes: the first signature whose operands
-    all agree, else the cheapest. The earlier candidate wins ties. Nodes without operands are repeated.
+    all agree, else the cheapest. The earlier candidate wins ties. Nodes without operands are replicated.
     """
     chosen: dict[SbpNode, NdSignature] = {}
     known: dict[tuple[object, ...], NdSignature] = {}

@@ -168,7 +168,7 @@ def _annotate(
 ) -> None:
     """States the layouts of arguments or results on a placement.
 
-    Arguments and results of a declaration that have no layout are repeated.
+    Arguments and results of a declaration that have no layout are replicated.
     """
     rest = iter(layouts)
     stated = notes.read_values(function.op, name, len(types))

@@ -41,7 +41,7 @@ class Memory(Owner):
     """Device memory of this package. The memory is freed with its last array, after the work of all streams that used
     it.
 
-    With a `pool`, the memory comes from the pool and goes back there. `is_recyclable` memory, such as the memory of
+    With a `pool`, the memory is taken from the pool and returned to it. `is_recyclable` memory, such as the memory of
     results, is cached by the stream instead of freed.
     """
 

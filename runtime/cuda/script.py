@@ -323,7 +323,7 @@ def record(
 
 
 def memory_dtype(element: str) -> np.dtype:
-    """The NumPy dtype with which memory holds an MLIR element type."""
+    """The NumPy dtype of an MLIR element type in memory."""
     return np.dtype(np.int8) if element == "i8" else BY_MLIR[element].numpy
 
 
