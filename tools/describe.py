@@ -5,6 +5,8 @@ Everything is read from the registries.
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
@@ -137,10 +139,21 @@ def _slot(record: Operator, slot: str) -> str:
 
 def source_location(rule: object) -> str:
     """The file and line of a rule, or the name of a NumPy function."""
-    code = getattr(rule, "__code__", None)
+    function = _function_of(rule)
+    code = getattr(function, "__code__", None)
     if code is None:
-        return str(getattr(rule, "__name__", rule))
+        return str(getattr(function, "__name__", function))
     return f"{code.co_filename}:{code.co_firstlineno}"
+
+
+def _function_of(rule: Any) -> Any:
+    """The Python function that a rule calls, where the rule is an object: a partial application or a dataclass."""
+    if isinstance(rule, functools.partial):
+        return _function_of(rule.func)
+    if not dataclasses.is_dataclass(rule):
+        return rule
+    parts = (getattr(rule, field.name) for field in dataclasses.fields(rule))
+    return next(map(_function_of, filter(callable, parts)), type(rule))
 
 
 def _formula(record: Operator) -> str:

@@ -34,13 +34,22 @@ def index_parts(x: Tensor, key: Any) -> list[Any]:
 
 def _normalized(part: Any) -> Any:
     if part is None or part is Ellipsis or isinstance(part, (slice, Tensor)):
-        return part
+        return byte_mask(part)
     if is_integer(part):
         return int(part)
     if not is_array(part) and not isinstance(part, (bool, list, range)):
         raise fail(f"expected an integer, slice, None, Ellipsis or tensor as an index, got {part!r}")
-    array = np.asarray(part)
+    array: np.ndarray = byte_mask(np.asarray(part))
     return array.astype(np.int64) if isinstance(part, list) and not array.size else array
+
+
+def byte_mask(part: Any) -> Any:
+    """A part of a key; a tensor or array of int8 or uint8 is a mask, as in OneFlow, and becomes one of bool."""
+    if isinstance(part, Tensor) and part.dtype in (dtypes.int8, dtypes.uint8):
+        return cast(part, dtypes.bool_)
+    if isinstance(part, np.ndarray) and part.dtype in (np.int8, np.uint8):
+        return part.astype(np.bool_)
+    return part
 
 
 def _dim_count(part: Any) -> int:

@@ -28,7 +28,7 @@ from oneflow.frontend.eager.kernels import desc_of
 from oneflow.frontend.eager.tape import MODE
 from oneflow.frontend.eager.tensor import BUILDER, EagerTensor, from_program, wrapped
 from oneflow.frontend.eager.views import detached, taken, view_of
-from oneflow.frontend.functional.index_parts import is_integer
+from oneflow.frontend.functional.index_parts import byte_mask, is_integer
 from oneflow.frontend.functional.rules import constant
 from oneflow.frontend.methods.assignment import Write, assigned, out_of_place
 from oneflow.frontend.methods.index import integers_first
@@ -108,6 +108,7 @@ def _concrete_index(key: Any) -> Any:
         return tuple(map(_concrete_index, key))
     if isinstance(key, slice) and key.step is not None and operator.index(key.step) == 0:
         raise fail(f"expected the step of a slice other than 0, got {key}")
+    key = byte_mask(key)
     if isinstance(key, EagerTensor):
         return key.item() if not key.rank and key.dtype.is_integer else key.array
     return key
@@ -202,6 +203,7 @@ def _prepared_index(x: EagerTensor, key: Any, value: Tensor) -> Any:
 
     On a device integers become positions: a kernel for positions serves every integer, one for slices does not.
     """
+    key = byte_mask(key)
     if x.is_cuda and isinstance(key, EagerTensor) and (key.dtype != dtypes.bool_ or value.numel() == 1):
         return to_device(key, x.device)
     settled = _concrete_index(key)

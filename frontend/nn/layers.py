@@ -253,6 +253,10 @@ class RMSNorm(_Affine):
         """`x` normalized."""
         return F.rms_norm(x, self.normalized_shape, self.weight, self.eps)
 
+    def extra_repr(self) -> str:
+        """Sizes and epsilon."""
+        return f"{self.normalized_shape}, eps={self.eps}"
+
 
 class GroupNorm(_Affine):
     """Normalization over each of `num_groups` groups of channels, dimension 1."""

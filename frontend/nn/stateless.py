@@ -292,6 +292,7 @@ class _Padding(Module):
 
     spatial: int
     mode = "constant"
+    takes_value = True
 
     def __init__(self, padding: int | Sequence[int], value: float = 0.0) -> None:
         super().__init__()
@@ -305,8 +306,8 @@ class _Padding(Module):
         return F.pad(x, self.padding, self.mode, self.value)
 
     def extra_repr(self) -> str:
-        """The numbers."""
-        return f"{self.padding}"
+        """The numbers, and the value of a constant border."""
+        return f"padding={self.padding}, value={self.value}" if self.takes_value else f"{self.padding}"
 
 
 def _padding(name: str, spatial: int, mode: str) -> type[_Padding]:
@@ -314,6 +315,7 @@ def _padding(name: str, spatial: int, mode: str) -> type[_Padding]:
     members: dict[str, Any] = {"spatial": spatial, "mode": mode, "__doc__": _Padding.__doc__, "__module__": __name__}
     if not name.startswith("Constant"):
         members["__init__"] = lambda self, padding: _Padding.__init__(self, padding)
+        members["takes_value"] = False
     return type(name, (_Padding,), members)
 
 

@@ -330,6 +330,7 @@ def test_show_op(record: object, run: Runner) -> None:
     assert (status, err) == (0, "")
     for slot in ("types", "sbp", "grad", "reference"):
         assert re.search(rf"^{slot}: \S", out, re.MULTILINE), out
+    assert " at 0x" not in out, "expected the location of a rule, got the representation of an object"
 
 
 def test_stage(run: Runner) -> None:

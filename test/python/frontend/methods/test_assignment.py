@@ -48,8 +48,8 @@ POSITIONS = {
     "new": ((3, 4), (None, ROWS), (1, 2, 4)), "new between": ((3, 4), (ROWS, None, TWICE[:2]), (2, 1)),
     "none": ((3, 4), np.zeros(0, np.int64), (0, 4)), "backwards": ((3, 4), (ROWS, slice(None, None, -1)), (2, 4)),
     "of no dimension": ((3, 4), (np.array(2), slice(1, 3)), (2,)), "one of a row": ((4, 3), ROWS, (2, 1)),
-    "bytes": ((300,), np.array([7, 255], np.uint8), (2,)),
-    "bytes from the end": ((300,), np.array([-1, 7], np.int8), ()),
+    "short integers": ((40000,), np.array([7, 32767], np.int16), (2,)),
+    "short integers from the end": ((40000,), np.array([-1, 7], np.int16), ()),
 }  # fmt: skip
 MASKS = {
     "a number": ((3, 4), MASK, None), "one value": ((3, 4), MASK, ()), "of one element": ((3, 4), MASK, (1,)),

@@ -86,3 +86,23 @@ def test_a_mask_with_known_values_needs_known_sizes(use):
     """Positions of the mask would be valid in a longer tensor, too."""
     with pytest.raises(flow.TraceError, match="expected a mask of the sizes of tensor<\\?x3xf32> from dimension 0"):
         flow.trace(lambda x: use(x, np.array([True, False])), flow.TensorSpec((None, 3)))
+
+
+@pytest.mark.parametrize("dtype", [flow.bool, flow.uint8, flow.int8])
+@pytest.mark.parametrize("as_array", [False, True], ids=["tensor", "array"])
+def test_a_tensor_of_bytes_is_a_mask(dtype, as_array):
+    values = np.array([2, 0, 1])
+    mask = flow.tensor(values).to(dtype)
+    key = mask.numpy() if as_array else mask
+    x = flow.arange(9, dtype=flow.float32).reshape(3, 3).requires_grad_()
+    assert x[key].tolist(), [[0, 1, 2] == [6, 7, 8]]
+    assert x[1:, key].tolist(), [[3, 5] == [6, 8]]
+    x[:, key].sum().backward()
+    assert x.grad.tolist() == [[1, 0, 1]] * 3
+
+    def update(x, key):
+        x[key] = -1.0
+        return x
+
+    for function in (update, flow.compile(update)):
+        assert function(flow.arange(3, dtype=flow.float32), mask).tolist() == [-1, 1, -1]

@@ -216,8 +216,14 @@ def test_activations(layer, numpy):
     close(layer(flow.tensor(x)).numpy(), numpy(x.astype(np.float64)))
 
 
-def test_options_of_functions():
+def test_options_are_shown():
     assert repr(nn.LeakyReLU(negative_slope=0.5)) == "LeakyReLU(negative_slope=0.5)"
+    assert repr(nn.RMSNorm(8, 1e-6)) == "RMSNorm((8,), eps=1e-06)"
+    assert repr(nn.ConstantPad1d(1, 7.0)) == "ConstantPad1d(padding=(1, 1), value=7.0)"
+    assert repr(nn.ReflectionPad1d(1)) == "ReflectionPad1d((1, 1))"
+
+
+def test_options_of_functions():
     with pytest.raises(TypeError, match="at most 2 arguments for LeakyReLU"):
         nn.LeakyReLU(1, True, 2)
     with pytest.raises(TypeError, match=r"unexpected arguments \['slope'\] for LeakyReLU"):
