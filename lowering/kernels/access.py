@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from oneflow.dialect._mlir import ir
-from oneflow.lowering.kernels.nodes import Access, Linear, Node, Unsupported, Use, read_access, read_node
+from oneflow.lowering.kernels.nodes import Access, AffineForm, Node, Unsupported, Use, read_access, read_node
 
 #: The operators of affine expressions in Python, besides sums.
 OPERATORS = ((ir.AffineMulExpr, "*"), (ir.AffineFloorDivExpr, "//"), (ir.AffineModExpr, "%"))
 
 
 @dataclass(frozen=True)
-class QuasiAffine(Linear):
+class QuasiAffine(AffineForm):
     """A position that is an affine expression of MLIR over the loop dimensions; `terms` only lists the dimensions."""
 
     expression: ir.AffineExpr = field(kw_only=True)
@@ -131,7 +131,7 @@ def _access(affine_map: ir.AffineMap) -> Access:
     return tuple(_position(affine_map, e) for e in affine_map.results)
 
 
-def _position(affine_map: ir.AffineMap, expression: ir.AffineExpr) -> Linear:
+def _position(affine_map: ir.AffineMap, expression: ir.AffineExpr) -> AffineForm:
     """One result of an indexing map as a linear or quasi-affine form."""
     try:
         return read_access(ir.AffineMap.get(affine_map.n_dims, 0, [expression]))[0]

@@ -22,7 +22,7 @@ class Unsupported(Exception):
 
 
 @dataclass(frozen=True)
-class Linear:
+class AffineForm:
     """A position as a linear form: the sum of loop dimensions times coefficients, plus a constant."""
 
     terms: tuple[tuple[int, int], ...]
@@ -44,19 +44,19 @@ class Linear:
         """Whether the position is the constant 0."""
         return not self.terms and self.constant == 0
 
-    def renamed(self, names: Sequence[int]) -> Linear:
+    def renamed(self, names: Sequence[int]) -> AffineForm:
         """The position over other dimensions: `d` becomes `names[d]`."""
-        return Linear(tuple(sorted((names[d], c) for d, c in self.terms)), self.constant)
+        return AffineForm(tuple(sorted((names[d], c) for d, c in self.terms)), self.constant)
 
     def affine_expr(self, dims: Mapping[int, ir.AffineExpr]) -> ir.AffineExpr:
         """The position as an MLIR affine expression: `d` becomes `dims[d]`."""
         return sum((dims[d] * c for d, c in self.terms), ir.AffineExpr.get_constant(self.constant))
 
 
-Access = tuple[Linear, ...]
+Access = tuple[AffineForm, ...]
 
 
-def _linear(expr: ir.AffineExpr) -> tuple[dict[int, int], int]:
+def _affine(expr: ir.AffineExpr) -> tuple[dict[int, int], int]:
     """An affine expression as coefficients by dimension, and a constant."""
     if isinstance(expr, ir.AffineDimExpr):
         return {expr.position: 1}, 0
@@ -64,7 +64,7 @@ def _linear(expr: ir.AffineExpr) -> tuple[dict[int, int], int]:
         return {}, expr.value
     if not isinstance(expr, (ir.AffineAddExpr, ir.AffineMulExpr)):
         raise Unsupported(f"position {expr}")
-    (a, x), (b, y) = _linear(expr.lhs), _linear(expr.rhs)
+    (a, x), (b, y) = _affine(expr.lhs), _affine(expr.rhs)
     if isinstance(expr, ir.AffineAddExpr):
         return {d: a.get(d, 0) + b.get(d, 0) for d in {*a, *b}}, x + y
     if a and b:
@@ -79,8 +79,8 @@ def read_access(affine_map: ir.AffineMap) -> Access:
     Raises:
         Unsupported: a position is not linear.
     """
-    forms = (_linear(e) for e in affine_map.results)
-    return tuple(Linear(tuple(sorted((d, c) for d, c in terms.items() if c)), k) for terms, k in forms)
+    forms = (_affine(e) for e in affine_map.results)
+    return tuple(AffineForm(tuple(sorted((d, c) for d, c in terms.items() if c)), k) for terms, k in forms)
 
 
 @dataclass(frozen=True)
@@ -319,7 +319,7 @@ def _shared_reads(nodes: Sequence[Node]) -> list[tuple[tuple[int, Use], tuple[in
     return [pair for readers in reads.values() for pair in itertools.pairwise(readers)]
 
 
-def _is_always_zero(node: Node, form: Linear) -> bool:
+def _is_always_zero(node: Node, form: AffineForm) -> bool:
     """Whether a position is always 0."""
     return form.is_zero or form.dim in node.unit_loops
 

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Mapping
 
 from oneflow.dialect._mlir import arith, ir
-from oneflow.lowering.kernels.nodes import Linear
+from oneflow.lowering.kernels.nodes import AffineForm
 
 
 def index_constant(number: int) -> ir.Value:
@@ -14,7 +14,7 @@ def index_constant(number: int) -> ir.Value:
     return arith.ConstantOp(ir.IndexType.get(), ir.IntegerAttr.get(ir.IndexType.get(), number)).result
 
 
-def index_of(form: Linear, positions: Mapping[int, ir.Value]) -> ir.Value:
+def index_of(form: AffineForm, positions: Mapping[int, ir.Value]) -> ir.Value:
     """The value of a linear form where loop `d` is at `positions[d]`."""
     terms = [_times(positions[d], factor) for d, factor in form.terms]
     if form.constant or not terms:

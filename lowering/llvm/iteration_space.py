@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from oneflow.dialect._mlir import ir
-from oneflow.lowering.kernels.nodes import Linear, Node, Structure, Unsupported, Use, static_size
+from oneflow.lowering.kernels.nodes import AffineForm, Node, Structure, Unsupported, Use, static_size
 from oneflow.lowering.llvm.kernel import Kernel
 from oneflow.lowering.llvm.writer import Index, Writer
 
@@ -31,7 +31,7 @@ class Loop:
 class Subscript:
     """One subscript of an access: a linear form over loop ids, and the size of the dimension."""
 
-    form: Linear
+    form: AffineForm
     size: Index
 
 
@@ -93,19 +93,19 @@ class IterationSpace:
         full = all(self._spans_dimension(use, *forms_and_axes[i]) for i in touched)
         return full and [forms[i].dim for i in touched] == [a, b] and touched[1] == touched[0] + 1
 
-    def _spans_dimension(self, use: Use, form: Linear, axis: int) -> bool:
+    def _spans_dimension(self, use: Use, form: AffineForm, axis: int) -> bool:
         """Whether a loop spans a dimension; a window of one element may span only a part."""
         if use.access[axis].dim is not None:
             return form.dim is not None
         return form.dim is not None and static_size(use.value, axis) == self._sizes[form.dim]
 
-    def _forms(self, node: Node, use: Use) -> list[tuple[Linear, int]]:
+    def _forms(self, node: Node, use: Use) -> list[tuple[AffineForm, int]]:
         """The subscripts of an access over the structure's loops with their axes, without unit dimensions."""
         forms = []
         for axis, form in enumerate(use.access):
             named = form.renamed(node.names)
             terms = tuple((n, c) for n, c in named.terms if self._sizes.get(n) != 1)
-            reduced = Linear(terms, named.constant)
+            reduced = AffineForm(terms, named.constant)
             if not (reduced.is_zero and _is_unit(use.value, axis, form, self._sizes, node)):
                 forms.append((reduced, axis))
         return forms
@@ -131,7 +131,7 @@ class IterationSpace:
         return tensor.shape[axis]
 
 
-def _is_unit(value: ir.Value, axis: int, form: Linear, sizes: dict[int, Index], node: Node) -> bool:
+def _is_unit(value: ir.Value, axis: int, form: AffineForm, sizes: dict[int, Index], node: Node) -> bool:
     """Whether a dimension has one element: by its type, or since it is a unit loop."""
     return value.type.shape[axis] == 1 or (form.dim is not None and sizes.get(node.names[form.dim]) == 1)
 

@@ -11,7 +11,7 @@ from enum import Enum
 
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.dtypes import element_bits
-from oneflow.lowering.kernels.nodes import Linear, Node, Structure
+from oneflow.lowering.kernels.nodes import AffineForm, Node, Structure
 from oneflow.lowering.llvm.iteration_space import IterationSpace, Loop
 from oneflow.lowering.llvm.kernel import Kernel
 from oneflow.lowering.llvm.lanes import Lanes, LaneValue, first_lanes
@@ -129,7 +129,7 @@ class LoopNest:
 
         self.loop(begin, end, step, [], write)
 
-    def index(self, form: Linear) -> Index:
+    def index(self, form: AffineForm) -> Index:
         """The value of a linear form of the loops at the current point."""
         total: Index = form.constant
         for loop, coefficient in form.terms:
