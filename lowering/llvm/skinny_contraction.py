@@ -85,7 +85,7 @@ class SkinnyContraction:
         """
         rows, columns = self.rows.size, self.contraction.columns.size
         depth, *more = (loop.size for loop in self.contraction.depth)
-        if not isinstance(rows, int) or not isinstance(columns, int) or rows > self.limits.max_few_rows:
+        if not isinstance(rows, int) or not isinstance(columns, int) or rows > self.limits.max_skinny_rows:
             raise Unsupported("a contraction of too many rows")
         if more or not isinstance(depth, int) or not self.contraction.has_vector_columns():
             raise Unsupported("a contraction of several dimensions, or of columns that are not contiguous")
@@ -118,8 +118,8 @@ class SkinnyContraction:
         shape, element = [self.row_count, self.block + self.tile.size], self.contraction.element
         with self.writer.at_head():
             self.partial, self.total = (self.nest.allocate(shape, element) for _ in range(2))
-            if self.row_count > self.limits.max_shared_rows:
-                self.left = LeftSlice(self.contraction, self.rows, self.limits.few_rows_slice)
+            if self.row_count > self.limits.max_unpacked_rows:
+                self.left = LeftSlice(self.contraction, self.rows, self.limits.skinny_slice_depth)
         tile = tile_shape(self.tiles, self.row_count, self.column_count, self.nest.lane_count)
         padded_rows = math.ceil(self.row_count / tile.rows) * tile.rows
         work = padded_rows * self.block * self.depth // self.limits.fma_per_operation
@@ -157,7 +157,7 @@ class SkinnyContraction:
 
     def _depth_block(self, last: Index, first: Index, steps: int) -> None:
         """Adds `steps` steps of the depth to the partial sums."""
-        length = self.limits.few_rows_slice
+        length = self.limits.skinny_slice_depth
         full, add = steps // length * length, self.writer.add
 
         def slice_of_steps(begin: Index, steps: int) -> None:

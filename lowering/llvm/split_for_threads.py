@@ -94,12 +94,16 @@ def _parallel_results(node: Node, sizes: Sequence[int]) -> int:
     limits = cpu_target().kernels.splits
     if not is_contraction(node):
         is_rows = all(use.access and use.access[-1].dims & node.nonunit_reductions for use in node.inputs)
-        return limits.max_parts if is_rows else limits.enough_columns
+        return limits.max_parts if is_rows else limits.min_unsplit_columns
     sides = [node.dims(number) - node.nonunit_reductions for number in main_inputs(node)]
     one_sided = [
         math.prod(sizes[d] for d in side - other) for side, other in zip(sides, reversed(sides), strict=True)
     ]
-    return limits.enough_narrow_products if min(one_sided) <= limits.narrow else limits.enough_products
+    return (
+        limits.min_unsplit_narrow_products
+        if min(one_sided) <= limits.max_narrow_side
+        else limits.min_unsplit_products
+    )
 
 
 def _has_flat_columns(one_sided: Sequence[int], sides: Sequence[set[int]], sizes: Mapping[int, int]) -> bool:

@@ -56,7 +56,7 @@ def _registers_per_step(nest: LoopNest, loop: Loop) -> int:
         block = limits.column_block_bytes // target.vector_bytes if _only_combines(nest) else 0
         return max(limits.column_registers, block)
     finds_positions = any(arg_reduction_of(n) for n in nest.structure.nodes)
-    return limits.position_registers if finds_positions else limits.row_registers
+    return limits.arg_reduction_registers if finds_positions else limits.row_registers
 
 
 def _only_combines(nest: LoopNest) -> bool:
