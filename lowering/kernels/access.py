@@ -29,14 +29,14 @@ class QuasiAffine(AffineForm):
         """False: the position is not known to be 0."""
         return False
 
-    def renamed(self, names: Sequence[int]) -> QuasiAffine:
-        """The position over other dimensions: `d` becomes `names[d]`."""
-        count = max(names) + 1
-        dimensions = ir.AffineMap.get(len(names), 0, [self.expression])
-        renaming = ir.AffineMap.get(count, 0, [ir.AffineExpr.get_dim(n) for n in names])
-        composed = dimensions.results[0].compose(renaming)
+    def renamed(self, dims: Sequence[int]) -> QuasiAffine:
+        """The position over other dimensions: `d` becomes `dims[d]`."""
+        count = max(dims) + 1
+        dimensions = ir.AffineMap.get(len(dims), 0, [self.expression])
+        replacement = ir.AffineMap.get(count, 0, [ir.AffineExpr.get_dim(d) for d in dims])
+        composed = dimensions.results[0].compose(replacement)
         (expression,) = ir.AffineMap.get(count, 0, [composed]).results
-        return QuasiAffine(tuple((names[d], c) for d, c in self.terms), expression=expression)
+        return QuasiAffine(tuple((dims[d], c) for d, c in self.terms), expression=expression)
 
     def text(self, positions: Mapping[int, str]) -> str:
         """The position as a Python expression over the names of positions; dimensions without a name are 0."""
@@ -81,7 +81,7 @@ def _enclosed(text: str, expression: ir.AffineExpr) -> str:
 
 
 def _opposite(expression: ir.AffineExpr) -> ir.AffineExpr | None:
-    """The number or product without its minus sign; None for other expressions."""
+    """The constant or product without its minus sign; None for other expressions."""
     if isinstance(expression, ir.AffineConstantExpr) and expression.value < 0:
         return ir.AffineExpr.get_constant(-expression.value)
     if not isinstance(expression, ir.AffineMulExpr) or not isinstance(expression.rhs, ir.AffineConstantExpr):
@@ -100,7 +100,7 @@ def _dimensions(expression: ir.AffineExpr) -> set[int]:
 
 
 def read_any_node(op: ir.Operation) -> Node:
-    """A `linalg.generic` as a node, with quasi-affine accesses where they are not linear.
+    """A `linalg.generic` as a node, with quasi-affine accesses where they are not pure affine.
 
     Raises:
         Unsupported: the operation is no `linalg.generic`.
@@ -132,7 +132,7 @@ def _access(affine_map: ir.AffineMap) -> Access:
 
 
 def _position(affine_map: ir.AffineMap, expression: ir.AffineExpr) -> AffineForm:
-    """One result of an indexing map as a linear or quasi-affine form."""
+    """One result of an indexing map as an affine or quasi-affine form."""
     try:
         return read_access(ir.AffineMap.get(affine_map.n_dims, 0, [expression]))[0]
     except Unsupported:

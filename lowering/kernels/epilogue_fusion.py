@@ -21,7 +21,7 @@ def is_epilogue(nodes: list[Node], products: list[Node], outer: set[int], limit:
     for each tensor of the product's size that is read, 2 for each result but one. With `on_gpu` an epilogue does not
     access tensors of the product's size with strides.
     """
-    if any(not _accumulates_onto(other, one) for one, other in itertools.pairwise(products)):
+    if any(not _accumulates_onto(product, term) for term, product in itertools.pairwise(products)):
         return False
     others = [n for n in nodes if n not in products]
     if on_gpu and _is_strided(products[0], others):
@@ -60,5 +60,5 @@ def _is_strided(product: Node, others: list[Node]) -> bool:
 
 def _innermost_loop(node: Node, use: Use, loops: set[int]) -> int | None:
     """The last dimension of a tensor that is one of `loops`."""
-    walked = [node.names[f.dim] for f in use.access if f.dim is not None]
-    return next((n for n in reversed(walked) if n in loops), None)
+    names = [node.names[f.dim] for f in use.access if f.dim is not None]
+    return next((n for n in reversed(names) if n in loops), None)

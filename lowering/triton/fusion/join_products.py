@@ -12,7 +12,7 @@ from typing import ClassVar
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.record import Registry
 from oneflow.lowering.kernels.nodes import Node, find_node, is_contraction
-from oneflow.lowering.kernels.sums import sums_in, walks_along
+from oneflow.lowering.kernels.sums import sums_in, is_identity_map
 from oneflow.lowering.triton.codegen.emission import fill_literal
 from oneflow.lowering.triton.fusion.split_reductions import is_unsplit, product_of
 from oneflow.passes.base import Pass
@@ -85,7 +85,7 @@ def _is_rounding(node: Node) -> bool:
     maps = [a.value for a in node.op.attributes["indexing_maps"]]
     names = [o.operation.name for o in node.body.operations]
     shape = ir.ShapedType(node.results[0].type).shape
-    return names == ["arith.truncf", "linalg.yield"] and all(walks_along(m, shape) for m in maps)
+    return names == ["arith.truncf", "linalg.yield"] and all(is_identity_map(m, shape) for m in maps)
 
 
 def _is_plain(node: Node) -> bool:

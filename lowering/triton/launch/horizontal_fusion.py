@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from oneflow.dialect._mlir import ir
-from oneflow.lowering.kernels.donated_arguments import order_after_readers
+from oneflow.lowering.kernels.donated_arguments import order_after_users
 from oneflow.lowering.kernels.graph import DependenceGraph, callee_of
 from oneflow.lowering.targets.selection import gpu_target
 from oneflow.lowering.triton.codegen.kernel import bytes_of
@@ -87,7 +87,7 @@ class _Group:
 def _next_group(entry: ir.Operation, functions: dict[str, ir.Operation], sources: dict[str, Source]) -> _Group | None:
     """The next group of calls to fuse, None where nothing is left to fuse."""
     graph = DependenceGraph([o.operation for o in entry.regions[0].blocks[0].operations])
-    order_after_readers(entry, graph)
+    order_after_users(entry, graph)
     depends_on = dependences(graph)
     groups_by_level: dict[int, list[_Group]] = {}
     for number, level in enumerate(_levels(graph, depends_on)):
