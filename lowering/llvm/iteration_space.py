@@ -23,13 +23,13 @@ class Loop:
 
     @property
     def id(self) -> int:
-        """The number that stands for the loop in subscripts."""
+        """The id of the loop in subscripts: its first loop of the structure."""
         return self.names[0]
 
 
 @dataclass(frozen=True)
 class Subscript:
-    """One subscript of an access: a linear form over loop ids, and the size of the dimension."""
+    """One subscript of an access: an affine form over loop ids, and the size of the dimension."""
 
     form: AffineForm
     size: Index
@@ -47,29 +47,29 @@ class IterationSpace:
 
     def __post_init__(self) -> None:
         nodes = self.structure.nodes
-        names = [*self.structure.outer, *self.structure.inner]
-        self._sizes = {n: _size_of(self.kernel, nodes, n) for n in names}
+        loops = [*self.structure.outer, *self.structure.inner]
+        self._sizes = {n: _size_of(self.kernel, nodes, n) for n in loops}
         self._indexed = {node.names[d] for node in nodes for d in index_dims(node)}
         self.outer = self._collapse(self.structure.outer)
         self.inner = self._collapse(self.structure.inner)
         self._loops = [*self.outer, *self.inner]
 
-    def _collapse(self, names: Sequence[int]) -> list[Loop]:
+    def _collapse(self, loops: Sequence[int]) -> list[Loop]:
         """Removes unit loops and collapses runs of loops that are contiguous in every access."""
         groups: list[list[int]] = []
-        for name in names:
-            if self._sizes[name] == 1:
+        for loop in loops:
+            if self._sizes[loop] == 1:
                 continue
-            if groups and self._are_collapsible(groups[-1][-1], name):
-                groups[-1].append(name)
+            if groups and self._are_collapsible(groups[-1][-1], loop):
+                groups[-1].append(loop)
             else:
-                groups.append([name])
+                groups.append([loop])
         with self.writer.at_head():
             merged = [Loop(tuple(g), self.writer.product([self._sizes[n] for n in g])) for g in groups]
         return merged
 
     def _are_collapsible(self, a: int, b: int) -> bool:
-        """Whether neighbouring loops can become one."""
+        """Whether adjacent loops can be collapsed."""
         if {a, b} & self._indexed:
             return False
         uses = ((n, u) for n in self.structure.nodes for u in (*n.inputs, *n.outputs))
@@ -79,12 +79,12 @@ class IterationSpace:
         """The loops that the subscripts of an access are over."""
         return self._loops
 
-    def step_count(self, name: int) -> Index:
+    def step_count(self, loop: int) -> Index:
         """The number of steps of a loop of the structure."""
-        return self._sizes[name]
+        return self._sizes[loop]
 
     def _is_collapsible_access(self, node: Node, use: Use, a: int, b: int) -> bool:
-        """Whether an access has two loops as adjacent full dimensions, or neither of them."""
+        """Whether an access has two loops as adjacent full dimensions, or has neither of the loops."""
         forms_and_axes = self._forms(node, use)
         forms = [f for f, _ in forms_and_axes]
         touched = [i for i, f in enumerate(forms) if f.dims & {a, b}]
@@ -103,9 +103,9 @@ class IterationSpace:
         """The subscripts of an access over the structure's loops with their axes, without unit dimensions."""
         forms = []
         for axis, form in enumerate(use.access):
-            named = form.renamed(node.names)
-            terms = tuple((n, c) for n, c in named.terms if self._sizes.get(n) != 1)
-            reduced = AffineForm(terms, named.constant)
+            over_loops = form.renamed(node.names)
+            terms = tuple((n, c) for n, c in over_loops.terms if self._sizes.get(n) != 1)
+            reduced = AffineForm(terms, over_loops.constant)
             if not (reduced.is_zero and _is_unit(use.value, axis, form, self._sizes, node)):
                 forms.append((reduced, axis))
         return forms
@@ -136,8 +136,8 @@ def _is_unit(value: ir.Value, axis: int, form: AffineForm, sizes: dict[int, Inde
     return value.type.shape[axis] == 1 or (form.dim is not None and sizes.get(node.names[form.dim]) == 1)
 
 
-def _size_of(kernel: Kernel, nodes: Sequence[Node], name: int) -> Index:
-    """The size of a loop: a number if any type has it, else the size of an argument's dimension.
+def _size_of(kernel: Kernel, nodes: Sequence[Node], loop: int) -> Index:
+    """The size of a loop: static if a type has the size, else the size of an argument's dimension.
 
     Raises:
         Unsupported: no argument has the size.
@@ -146,7 +146,7 @@ def _size_of(kernel: Kernel, nodes: Sequence[Node], name: int) -> Index:
     for node in nodes:
         for use in (*node.inputs, *node.outputs):
             for axis, form in enumerate(use.access):
-                if form.dim is None or node.names[form.dim] != name:
+                if form.dim is None or node.names[form.dim] != loop:
                     continue
                 if not use.value.type.is_dynamic_dim(axis):
                     return int(use.value.type.get_dim_size(axis))
