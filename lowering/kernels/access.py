@@ -29,7 +29,7 @@ class QuasiAffine(AffineForm):
         """False: the position is not known to be 0."""
         return False
 
-    def renamed(self, dims: Sequence[int]) -> QuasiAffine:
+    def replace_dims(self, dims: Sequence[int]) -> QuasiAffine:
         """The position over other dimensions: `d` becomes `dims[d]`."""
         count = max(dims) + 1
         dimensions = ir.AffineMap.get(len(dims), 0, [self.expression])
@@ -115,7 +115,7 @@ def read_any_node(op: ir.Operation) -> Node:
     uses = [Use(v, _access(m)) for v, m in zip(op.operands, maps, strict=True)]
     count = len(uses) - len(op.results)
     reductions = frozenset(d for d, kind in enumerate(iterators) if "reduction" in kind)
-    return Node(op, reductions, uses[:count], uses[count:], names=list(range(len(iterators))))
+    return Node(op, reductions, uses[:count], uses[count:], loop_ids=list(range(len(iterators))))
 
 
 def find_any_node(op: ir.Operation) -> Node | None:

@@ -258,7 +258,7 @@ def _interchange(node: Node) -> None:
     """Puts the loops of a node in the order of the dimensions of its first image (results before operands)."""
     images = [v for v in (*node.results, *(u.value for u in node.inputs)) if _is_image(v)]
     loop_order = [loop for loop in _loop_order(node, images[0]) if loop >= 0]
-    order = [*loop_order, *(d for d in range(len(node.names)) if d not in loop_order)]
+    order = [*loop_order, *(d for d in range(len(node.loop_ids)) if d not in loop_order)]
     new_dims = [order.index(d) for d in range(len(order))]
     op, count = node.op, len(order)
     renamed = ir.AffineMap.get(count, 0, [ir.AffineDimExpr.get(p) for p in new_dims])

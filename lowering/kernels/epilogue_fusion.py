@@ -49,16 +49,16 @@ def _is_strided(product: Node, others: list[Node]) -> bool:
 
     Neither rows nor columns of the result are contiguous in such a tensor, as in filters with channels first.
     """
-    rows = {product.names[d] for f in product.inputs[0].access for d in f.dims}
+    rows = {product.loop_ids[d] for f in product.inputs[0].access for d in f.dims}
     ends = [
         _innermost_loop(product, product.outputs[0], rows),
         _innermost_loop(product, product.outputs[0], product.loops - rows),
     ]
-    full_size = ((n, u) for n in others for u in (*n.inputs, *n.outputs) if len(u.access) == len(n.names))
+    full_size = ((n, u) for n in others for u in (*n.inputs, *n.outputs) if len(u.access) == len(n.loop_ids))
     return any(_innermost_loop(n, u, n.loops) not in ends for n, u in full_size)
 
 
 def _innermost_loop(node: Node, use: Use, loops: set[int]) -> int | None:
     """The last dimension of a tensor that is one of `loops`."""
-    names = [node.names[f.dim] for f in use.access if f.dim is not None]
-    return next((n for n in reversed(names) if n in loops), None)
+    loop_ids = [node.loop_ids[f.dim] for f in use.access if f.dim is not None]
+    return next((n for n in reversed(loop_ids) if n in loops), None)

@@ -135,7 +135,7 @@ def _prevent_recomputation(op: ir.Operation, converted: Collection[int]) -> None
     node = find_node(op)
     if node is None:
         return
-    every, windows = set(range(len(node.names))), len(node.nonunit_reductions) > 1 and is_contraction(node)
+    every, windows = set(range(len(node.loop_ids))), len(node.nonunit_reductions) > 1 and is_contraction(node)
     for index, use in enumerate(node.inputs):
         if index in converted or use.dims == every or isinstance(use.value, ir.BlockArgument):
             continue
@@ -246,7 +246,7 @@ def _are_sibling_reductions(graph: DependenceGraph, nodes: dict[int, Node], memb
         or analyse(reductions, True) is None
     ):
         return False
-    static = all(loop_size(reductions, loop) is not None for n in reductions for loop in n.names)
+    static = all(loop_size(reductions, loop) is not None for n in reductions for loop in n.loop_ids)
     return static and all(n.loops == reductions[0].loops and n.parallel == reductions[0].parallel for n in reductions)
 
 
@@ -310,7 +310,7 @@ def _rows_are_innermost(structure: Structure) -> bool:
     for node in structure.nodes:
         if node.nonunit_reductions or not node.loops & inner:
             continue
-        loops = [node.names[f.dim] if f.dim is not None else -1 for f in (*node.outputs, *node.inputs)[0].access]
+        loops = [node.loop_ids[f.dim] if f.dim is not None else -1 for f in (*node.outputs, *node.inputs)[0].access]
         trailing = loops[len(loops) - len(inner) :]
         if set(trailing) != inner:
             return False
@@ -326,8 +326,8 @@ def _columns_are_innermost(structure: Structure) -> bool:
         leaving = [u for r, u in zip(node.results, node.outputs, strict=True)
                 if any(use.owner.operation not in ops for use in r.uses)]  # fmt: skip
         for use in (*(u for u in node.inputs if u.value not in produced), *leaving):
-            if {node.names[d] for form in use.access for d in form.dims} & set(structure.inner):
-                last.add(use.access[-1].renamed(node.names).dim)
+            if {node.loop_ids[d] for form in use.access for d in form.dims} & set(structure.inner):
+                last.add(use.access[-1].replace_dims(node.loop_ids).dim)
     return len(last) == 1 and last <= set(structure.outer)
 
 

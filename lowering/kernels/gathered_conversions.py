@@ -25,7 +25,7 @@ def _convert_after(extract: ir.Operation) -> None:
     user, conversions = find_node(extract.parent.operation), conversions_of(extract.operands[0])
     if user is None or not conversions:
         return
-    steps = [loop_size([user], loop) for loop in user.names]
+    steps = [loop_size([user], loop) for loop in user.loop_ids]
     if None in steps or math.prod(n or 0 for n in steps) >= _element_count(extract.operands[0].type):
         return
     with ir.InsertionPoint(extract), extract.location:

@@ -44,7 +44,7 @@ class AffineForm:
         """Whether the position is the constant 0."""
         return not self.terms and self.constant == 0
 
-    def renamed(self, dims: Sequence[int]) -> AffineForm:
+    def replace_dims(self, dims: Sequence[int]) -> AffineForm:
         """The position over other dimensions: `d` becomes `dims[d]`."""
         return AffineForm(tuple(sorted((dims[d], c) for d, c in self.terms)), self.constant)
 
@@ -100,7 +100,7 @@ class Use:
 class Node:
     """One `linalg.generic`: its loops and accesses.
 
-    `names[d]` is the loop of the structure that runs loop dimension `d`. `unit_loops` are the loop dimensions of
+    `loop_ids[d]` is the loop of the structure that runs loop dimension `d`. `unit_loops` are the loop dimensions of
     size 1; nodes can share loops whether or not they have unit loops.
     """
 
@@ -109,7 +109,7 @@ class Node:
     inputs: list[Use]
     outputs: list[Use]
     unit_loops: frozenset[int] = frozenset()
-    names: list[int] = field(default_factory=list)
+    loop_ids: list[int] = field(default_factory=list)
 
     @property
     def body(self) -> ir.Block:
@@ -124,7 +124,7 @@ class Node:
     @property
     def loops(self) -> set[int]:
         """The structure's loops that this node runs, without unit loops."""
-        return {n for d, n in enumerate(self.names) if d not in self.unit_loops}
+        return {n for d, n in enumerate(self.loop_ids) if d not in self.unit_loops}
 
     def dims(self, index: int) -> set[int]:
         """The loop dimensions of the input with this index."""
@@ -138,7 +138,7 @@ class Node:
     @property
     def parallel(self) -> set[int]:
         """The structure's loops that are parallel in this node."""
-        return {n for d, n in enumerate(self.names) if d not in self.reductions}
+        return {n for d, n in enumerate(self.loop_ids) if d not in self.reductions}
 
     def is_scan_result(self, index: int) -> bool:
         """Whether result `index` has an element for every step of a reduction."""
@@ -146,7 +146,7 @@ class Node:
 
     def loop_access(self, use: Use) -> Access:
         """The positions of an access over the structure's loops."""
-        return tuple(form.renamed(self.names) for form in use.access)
+        return tuple(form.replace_dims(self.loop_ids) for form in use.access)
 
 
 _Read = tuple[tuple[Access, ...], frozenset[int], int, frozenset[int]]
@@ -231,7 +231,7 @@ class Structure:
 def analyse(nodes: Sequence[Node], siblings: bool = False) -> Structure | None:
     """The structure of nodes in program order; None where the nodes cannot run in one loop nest.
 
-    Sets the `names` of the nodes. With `siblings`, nodes with equal accesses of a tensor share its loops too.
+    Sets the `loop_ids` of the nodes. With `siblings`, nodes with equal accesses of a tensor share its loops too.
     """
     if not _unify(nodes, siblings):
         return None
@@ -241,12 +241,12 @@ def analyse(nodes: Sequence[Node], siblings: bool = False) -> Structure | None:
     shared, every = set.intersection(*[n.parallel & n.loops for n in nodes]), set.union(*loops)
     if every != widest.loops:
         return None
-    outer = [n for n in widest.names if n in shared]
-    inner = [n for n in widest.names if n in every - shared]
+    outer = [n for n in widest.loop_ids if n in shared]
+    inner = [n for n in widest.loop_ids if n in every - shared]
     if not all(_fits_nest(n, outer, inner) for n in nodes):
         return None
-    units = {n: None for node in nodes for d, n in enumerate(node.names) if d in node.unit_loops}
-    reduced = {node.names[d] for node in nodes for d in node.reductions}
+    units = {n: None for node in nodes for d, n in enumerate(node.loop_ids) if d in node.unit_loops}
+    reduced = {node.loop_ids[d] for node in nodes for d in node.reductions}
     return Structure(
         list(nodes), [*(u for u in units if u not in reduced), *outer], [*(u for u in units if u in reduced), *inner]
     )
@@ -274,7 +274,7 @@ class _UnionFind:
 
 
 def _unify(nodes: Sequence[Node], siblings: bool) -> bool:
-    """Unifies the loops of producers and consumers: sets `names`. False where their accesses do not allow that."""
+    """Unifies the loops of producers and consumers: sets `loop_ids`. False where their accesses do not allow that."""
     edges = list(_edges(nodes))
     if not all(_is_compatible(nodes, *edge) for edge in edges):
         return False
@@ -285,12 +285,12 @@ def _unify(nodes: Sequence[Node], siblings: bool) -> bool:
                 classes.join((a, left.dim), (b, right.dim))
     ids: dict[_Loop, int] = {}
     for n, node in enumerate(nodes):
-        node.names = [ids.setdefault(classes.find((n, d)), len(ids)) for d in range(len(node.names))]
+        node.loop_ids = [ids.setdefault(classes.find((n, d)), len(ids)) for d in range(len(node.loop_ids))]
     # A unit loop of one node is a unit loop of all nodes: the types of other nodes may not show the size.
-    units = {node.names[d] for node in nodes for d in node.unit_loops}
+    units = {node.loop_ids[d] for node in nodes for d in node.unit_loops}
     for node in nodes:
-        node.unit_loops |= {d for d, loop in enumerate(node.names) if loop in units}
-    return all(len(set(node.names)) == len(node.names) for node in nodes)
+        node.unit_loops |= {d for d, loop in enumerate(node.loop_ids) if loop in units}
+    return all(len(set(node.loop_ids)) == len(node.loop_ids) for node in nodes)
 
 
 def _edges(nodes: Sequence[Node]) -> Iterator[tuple[tuple[int, Use], tuple[int, Use]]]:
@@ -336,11 +336,11 @@ def _align_reductions(nodes: Sequence[Node]) -> None:
         unshared, missing = node.loops - widest.loops, widest.loops - node.loops
         if not unshared or len(unshared) != len(missing):
             continue
-        own, free = [n for n in node.names if n in unshared], [n for n in widest.names if n in missing]
+        own, free = [n for n in node.loop_ids if n in unshared], [n for n in widest.loop_ids if n in missing]
         if all(_sizes(nodes, a) & _sizes(nodes, b) for a, b in zip(own, free, strict=True)):
             aligned = dict(zip(own, free, strict=True))
             for other in nodes:
-                other.names = [aligned.get(n, n) for n in other.names]
+                other.loop_ids = [aligned.get(n, n) for n in other.loop_ids]
 
 
 def _sizes(nodes: Iterable[Node], loop: int) -> set[object]:
@@ -349,7 +349,7 @@ def _sizes(nodes: Iterable[Node], loop: int) -> set[object]:
     for node in nodes:
         for use in (*node.inputs, *node.outputs):
             for axis, form in enumerate(use.access):
-                if form.dim is not None and node.names[form.dim] == loop:
+                if form.dim is not None and node.loop_ids[form.dim] == loop:
                     sizes.add((use.value, axis))
                     size = static_size(use.value, axis)
                     sizes |= set() if size is None else {size}
@@ -358,13 +358,13 @@ def _sizes(nodes: Iterable[Node], loop: int) -> set[object]:
 
 def _fits_nest(node: Node, outer: list[int], inner: list[int]) -> bool:
     """Whether a node runs in all outer loops, and in all or none of the inner loops."""
-    loops, reduced = node.loops, {node.names[d] for d in node.reductions} & node.loops
+    loops, reduced = node.loops, {node.loop_ids[d] for d in node.reductions} & node.loops
     if not loops >= set(outer):
         return False
     if loops == set(outer):
         # A reduction over a unit loop would become a reduction over the inner loops of other nodes.
         return not (node.reductions if inner else reduced)
-    ordered = [n for n in node.names if n in set(inner)]
+    ordered = [n for n in node.loop_ids if n in set(inner)]
     return ordered == inner and reduced == (set(inner) if node.reductions else set())
 
 
@@ -382,7 +382,7 @@ def loop_size(nodes: Iterable[Node], loop: int) -> int | None:
     for node in nodes:
         for use in (*node.inputs, *node.outputs):
             for axis, form in enumerate(use.access):
-                if form.dim is not None and node.names[form.dim] == loop:
+                if form.dim is not None and node.loop_ids[form.dim] == loop:
                     size = static_size(use.value, axis)
                     if size is not None:
                         return size
@@ -394,7 +394,7 @@ def is_contraction(node: Node) -> bool:
     if not node.reductions or len(node.inputs) < 2:
         return False
     factors = factors_of(node.body, len(node.inputs))
-    every = set(range(len(node.names)))
+    every = set(range(len(node.loop_ids)))
     return factors is not None and all(
         node.dims(main_input(node, f)) < every and (f.is_converted or _is_widened(node, f)) for f in factors
     )

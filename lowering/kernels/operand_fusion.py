@@ -63,7 +63,7 @@ def _is_converted(value: ir.Value, conversions: Mapping[ir.Value, Node]) -> bool
         return False
     element = value.type.element_type
     while (node := conversions.get(value)) is not None:
-        every = set(range(len(node.names)))
+        every = set(range(len(node.loop_ids)))
         full = [use.value for use in node.inputs if use.dims | node.unit_loops == every]
         if len(full) != 1:
             return False

@@ -120,7 +120,7 @@ def elementwise_node(op: ir.Operation | None) -> Node | None:
 
 def is_full(node: Node, use: Use) -> bool:
     """Whether every loop is a dimension of the access."""
-    return {f.dim for f in use.access} == set(range(len(node.names)))
+    return {f.dim for f in use.access} == set(range(len(node.loop_ids)))
 
 
 def reads_one_tensor(node: Node) -> bool:

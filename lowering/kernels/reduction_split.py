@@ -90,7 +90,7 @@ def reduced_loops(node: Node) -> dict[int, int]:
     """The reduced loops of static size and their sizes, without loops that have a `linalg.index` in the body."""
     indexed = {ir.IntegerAttr(o.operation.attributes["dim"]).value for o in node.body.operations
              if o.operation.name == "linalg.index"}  # fmt: skip
-    sizes = {d: loop_size([node], node.names[d]) for d in sorted(node.nonunit_reductions - indexed)}
+    sizes = {d: loop_size([node], node.loop_ids[d]) for d in sorted(node.nonunit_reductions - indexed)}
     return {d: size for d, size in sizes.items() if size}
 
 
@@ -186,7 +186,7 @@ class ReductionSplit:
     def _reduce_remainder(self) -> list[ir.Value]:
         """The reduction of the steps after the last part, from the operation's initial values."""
         op, count = self.node.op, len(self.node.inputs)
-        loops = len(self.node.names)
+        loops = len(self.node.loop_ids)
         dims = [ir.AffineExpr.get_dim(d) for d in range(loops)]
         window = ir.AffineMap.get(loops, 0, [dims[self._split_loop]])
         dims[self._split_loop] = dims[self._split_loop] + self.parts * self._steps
@@ -202,7 +202,7 @@ class ReductionSplit:
     def _iterators(self) -> list[str]:
         """The kinds of the operation's loops."""
         reduced = self.node.reductions
-        return ["reduction" if d in reduced else "parallel" for d in range(len(self.node.names))]
+        return ["reduction" if d in reduced else "parallel" for d in range(len(self.node.loop_ids))]
 
     def _copy_body(self, generic: ir.Operation, windows: int) -> ir.Block:
         """Copies the operation's body to `generic`, which has `windows` more inputs."""
@@ -242,9 +242,9 @@ class ReductionSplit:
 
     def _with_loop_sizes(self, value: ir.Value, indexing_map: ir.AffineMap) -> ir.Value:
         """An operand whose type has the static sizes of loops that follow from other operands."""
-        kind, names = ir.RankedTensorType(value.type), self.node.names
+        kind, loop_ids = ir.RankedTensorType(value.type), self.node.loop_ids
         loops = [e.position if isinstance(e, ir.AffineDimExpr) else None for e in indexing_map.results]
-        known = [None if d is None else loop_size([self.node], names[d]) for d in loops]
+        known = [None if d is None else loop_size([self.node], loop_ids[d]) for d in loops]
         shape = [s if k is None else k for s, k in zip(kind.shape, known, strict=True)]
         if shape == list(kind.shape):
             return value
@@ -273,7 +273,7 @@ class ReductionSplit:
     @functools.cached_property
     def _size(self) -> int:
         """The steps of the loop, 0 without one."""
-        return 0 if self.loop is None else loop_size([self.node], self.node.names[self.loop]) or 0
+        return 0 if self.loop is None else loop_size([self.node], self.node.loop_ids[self.loop]) or 0
 
     @functools.cached_property
     def _steps(self) -> int:

@@ -36,7 +36,7 @@ def is_plain_scan(node: Node) -> bool:
     (loop,) = node.nonunit_reductions
     stream, total = ([f.dim for f in use.access] for use in node.outputs)
     is_read = any(True for _ in node.body.arguments[len(node.inputs)].uses)
-    loops, kept = set(range(len(node.names))), set(range(len(node.names))) - {loop}
+    loops, kept = set(range(len(node.loop_ids))), set(range(len(node.loop_ids))) - {loop}
     if loop not in reduced_loops(node):
         return False  # the body has a `linalg.index` of the loop
     if is_read or set(stream) != loops or set(total) != kept or len(total) != len(kept):
@@ -57,7 +57,7 @@ def steps_of_parts(size: int, most: int) -> int:
 def split_scan(node: Node, combiner: ReductionCombiner, steps: int) -> None:
     """Replaces a plain scan by scans of parts of `steps` each, and of the remainder of the loop."""
     (loop,) = node.nonunit_reductions
-    size = loop_size([node], node.names[loop])
+    size = loop_size([node], node.loop_ids[loop])
     assert size
     with ir.InsertionPoint(node.op), node.op.location:
         split = _ScanSplit(node, combiner, loop, size, steps)
@@ -100,7 +100,7 @@ class _ScanSplit:
 
     def _scan_parts(self, outs: Sequence[ir.Value]) -> list[ir.Value]:
         """The scan of each part and its total, or the totals alone."""
-        count = len(self.node.names)
+        count = len(self.node.loop_ids)
         part, step = ir.AffineExpr.get_dim(count), ir.AffineExpr.get_dim(self.loop)
         window = ir.AffineMap.get(count + 1, 0, [part, step])
         *shifted, _ = self._shifted(part * self.steps, count + 1)
@@ -109,7 +109,7 @@ class _ScanSplit:
 
     def _insert_remainder(self, scanned: ir.Value, start: ir.Value) -> ir.Value:
         """The result of the parts with the scan of the steps after the last part, from `start`."""
-        count, reading, kind = len(self.node.names), self._maps[-2], ir.RankedTensorType(scanned.type)
+        count, reading, kind = len(self.node.loop_ids), self._maps[-2], ir.RankedTensorType(scanned.type)
         axis = next(i for i, e in enumerate(reading.results) if ir.AffineDimExpr(e).position == self.loop)
         shape = [self.size - self._covered if i == axis else size for i, size in enumerate(kind.shape)]
         outs = [_empty(ir.RankedTensorType.get(shape, kind.element_type)), start]
@@ -121,7 +121,7 @@ class _ScanSplit:
 
     def _shifted(self, by: ir.AffineExpr, loops: int) -> list[ir.AffineMap]:
         """The indexing maps of the scan with `loops` loops, shifted by `by` along the loop of the scan."""
-        dims = [ir.AffineExpr.get_dim(d) for d in range(len(self.node.names))]
+        dims = [ir.AffineExpr.get_dim(d) for d in range(len(self.node.loop_ids))]
         dims[self.loop] = dims[self.loop] + by
         shift = ir.AffineMap.get(loops, 0, dims)
         return [ir.AffineMap.get(loops, 0, [e.compose(shift) for e in m.results]) for m in self._maps]
@@ -151,7 +151,7 @@ class _ScanSplit:
 
     def _iterators(self) -> list[str]:
         """The kinds of the scan's loops."""
-        return ["reduction" if d in self.node.reductions else "parallel" for d in range(len(self.node.names))]
+        return ["reduction" if d in self.node.reductions else "parallel" for d in range(len(self.node.loop_ids))]
 
     def _starts(self, totals: ir.Value, start: ir.Value) -> ir.Value:
         """The initial value of each part: a scan of the totals of the parts before, from the scan's initial value."""

@@ -97,7 +97,7 @@ class Contraction:
             return None
         if not self._needs_panel() or not contraction.has_vector_columns():
             return None
-        columns = frozenset(n for loop in loops for n in loop.names)
+        columns = frozenset(n for loop in loops for n in loop.loop_ids)
         space_of = flat_columns(columns, contraction.node.inputs[contraction.right])
         flat = Contraction(
             ContractionNest(contraction.kernel, contraction.structure, contraction.vectorized, space_of)

@@ -18,13 +18,13 @@ from oneflow.lowering.llvm.writer import Index, Writer
 class Loop:
     """One loop of the nest: the corresponding loops of the structure, and the number of steps."""
 
-    names: tuple[int, ...]
+    loop_ids: tuple[int, ...]
     size: Index
 
     @property
     def id(self) -> int:
         """The id of the loop in subscripts: its first loop of the structure."""
-        return self.names[0]
+        return self.loop_ids[0]
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class IterationSpace:
         nodes = self.structure.nodes
         loops = [*self.structure.outer, *self.structure.inner]
         self._sizes = {n: _size_of(self.kernel, nodes, n) for n in loops}
-        self._indexed = {node.names[d] for node in nodes for d in index_dims(node)}
+        self._indexed = {node.loop_ids[d] for node in nodes for d in index_dims(node)}
         self.outer = self._collapse(self.structure.outer)
         self.inner = self._collapse(self.structure.inner)
         self._loops = [*self.outer, *self.inner]
@@ -89,7 +89,7 @@ class IterationSpace:
         forms = [f for f, _ in forms_and_axes]
         touched = [i for i, f in enumerate(forms) if f.dims & {a, b}]
         if not touched:
-            return not {a, b} & set(node.names) or {a, b} <= set(node.names)
+            return not {a, b} & set(node.loop_ids) or {a, b} <= set(node.loop_ids)
         full = all(self._spans_dimension(use, *forms_and_axes[i]) for i in touched)
         return full and [forms[i].dim for i in touched] == [a, b] and touched[1] == touched[0] + 1
 
@@ -103,7 +103,7 @@ class IterationSpace:
         """The subscripts of an access over the structure's loops with their axes, without unit dimensions."""
         forms = []
         for axis, form in enumerate(use.access):
-            over_loops = form.renamed(node.names)
+            over_loops = form.replace_dims(node.loop_ids)
             terms = tuple((n, c) for n, c in over_loops.terms if self._sizes.get(n) != 1)
             reduced = AffineForm(terms, over_loops.constant)
             if not (reduced.is_zero and _is_unit(use.value, axis, form, self._sizes, node)):
@@ -114,7 +114,7 @@ class IterationSpace:
         """The subscripts of an access over the collapsed loops."""
         subscripts: list[Subscript] = []
         by_first = {loop.id: loop for loop in self._loops_of(use)}
-        collapsed = {n for loop in by_first.values() for n in loop.names[1:]}
+        collapsed = {n for loop in by_first.values() for n in loop.loop_ids[1:]}
         for form, axis in self._forms(node, use):
             if form.dim in collapsed:
                 continue
@@ -133,7 +133,7 @@ class IterationSpace:
 
 def _is_unit(value: ir.Value, axis: int, form: AffineForm, sizes: dict[int, Index], node: Node) -> bool:
     """Whether a dimension has one element: by its type, or since it is a unit loop."""
-    return value.type.shape[axis] == 1 or (form.dim is not None and sizes.get(node.names[form.dim]) == 1)
+    return value.type.shape[axis] == 1 or (form.dim is not None and sizes.get(node.loop_ids[form.dim]) == 1)
 
 
 def _size_of(kernel: Kernel, nodes: Sequence[Node], loop: int) -> Index:
@@ -146,7 +146,7 @@ def _size_of(kernel: Kernel, nodes: Sequence[Node], loop: int) -> Index:
     for node in nodes:
         for use in (*node.inputs, *node.outputs):
             for axis, form in enumerate(use.access):
-                if form.dim is None or node.names[form.dim] != loop:
+                if form.dim is None or node.loop_ids[form.dim] != loop:
                     continue
                 if not use.value.type.is_dynamic_dim(axis):
                     return int(use.value.type.get_dim_size(axis))

@@ -81,9 +81,9 @@ class MemoryAccess:
         """The values of `linalg.index` in a body, by loop dimension."""
         writer, values = self.nest.writer, {}
         for dim in index_dims(node):
-            index = self.nest.indices.get(node.names[dim], 0)
+            index = self.nest.indices.get(node.loop_ids[dim], 0)
             value = LaneValue(writer.index(index), "index")
-            if lanes.width and lanes.loop and node.names[dim] == lanes.loop.id:
+            if lanes.width and lanes.loop and node.loop_ids[dim] == lanes.loop.id:
                 kind = lanes.type("index")
                 steps = writer.op(f"vector.step : {kind}")
                 base = writer.op(f"vector.broadcast {value.name} : index to {kind}")

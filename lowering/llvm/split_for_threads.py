@@ -73,7 +73,7 @@ def _choose_split(node: Node) -> tuple[int | None, int]:
 
 def _part_count(node: Node, loop: int) -> int:
     """The number of parts of a loop; 1 leaves the loop whole."""
-    loop_sizes = [loop_size([node], n) for n in node.names]
+    loop_sizes = [loop_size([node], n) for n in node.loop_ids]
     sizes = [s for s in loop_sizes if s is not None]
     if len(sizes) < len(loop_sizes):
         return 1
@@ -124,7 +124,7 @@ def _result_order(node: Node) -> list[int] | None:
     output = [form.dim for form in node.outputs[0].access]
     if not is_contraction(node) or None in output or len(output) < 3:
         return None
-    sizes = {d: loop_size([node], node.names[d]) or 0 for d in output if d is not None}
+    sizes = {d: loop_size([node], node.loop_ids[d]) or 0 for d in output if d is not None}
     sides = [node.dims(operand) for operand in main_inputs(node)]
     one_sided = [d for d in sizes if sum(d in side for side in sides) == 1]
     innermost, limits = output[-1], cpu_target().kernels.splits
@@ -133,7 +133,7 @@ def _result_order(node: Node) -> list[int] | None:
     if _has_flat_columns(one_sided, sides, sizes):
         return None
     longest = max(one_sided, key=lambda d: sizes[d])
-    depth = math.prod(loop_size([node], node.names[d]) or 0 for d in node.nonunit_reductions)
+    depth = math.prod(loop_size([node], node.loop_ids[d]) or 0 for d in node.nonunit_reductions)
     if sizes[longest] < limits.min_lanes or depth < limits.min_reordered_depth:
         return None
     last = output.index(longest)

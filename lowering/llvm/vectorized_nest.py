@@ -65,7 +65,7 @@ def emit_scalars(kernel: Kernel, structure: Structure) -> str:
 def in_result_order(structure: Structure) -> Structure:
     """The structure with its outer loops in the order of the dimensions of its last result."""
     node = structure.nodes[-1]
-    loops = [node.names[f.dim] for use in node.outputs[-1:] for f in use.access if f.dim is not None]
+    loops = [node.loop_ids[f.dim] for use in node.outputs[-1:] for f in use.access if f.dim is not None]
     ordered = sorted(structure.outer, key=lambda n: loops.index(n) if n in loops else -1)
     return Structure(structure.nodes, ordered, structure.inner)
 

@@ -191,7 +191,7 @@ def _are_adjacent(structure: Structure, loops: Sequence[int], forms: Sequence[Li
 def _window_loops(structure: Structure) -> list[int]:
     """The outer loops that move windows over a tensor."""
     outer, inner = set(structure.outer), set(structure.inner)
-    positions = [{node.names[d] for d in form.dims} for node in structure.nodes for use in node.inputs
+    positions = [{node.loop_ids[d] for d in form.dims} for node in structure.nodes for use in node.inputs
                  for form in use.access]  # fmt: skip
     found = set().union(*(p & outer for p in positions if p & inner))
     return [n for n in structure.outer if n in found]

@@ -134,13 +134,13 @@ class BodyEmitter:
 
     Attributes:
         tile: the tile that values are computed on.
-        names: the loop of the structure for each loop dimension of the operation of the body.
+        loop_ids: the loop of the structure for each loop dimension of the operation of the body.
         kernel_values: the scalars outside of bodies that have been written.
         division: the template of f32 division.
     """
 
     tile: Tile
-    names: Sequence[int] = ()
+    loop_ids: Sequence[int] = ()
     kernel_values: dict[ir.Value, Value] = field(default_factory=dict)
     division: Template = "tl.div_rn({0}, {1})"
 
@@ -164,13 +164,13 @@ class BodyEmitter:
             "affine.apply": self._affine,
         }
 
-    def run(self, block: ir.Block, names: Sequence[int], arguments: Mapping[ir.Value, Value],
+    def run(self, block: ir.Block, loop_ids: Sequence[int], arguments: Mapping[ir.Value, Value],
             wanted: Sequence[ir.Value] | None = None) -> list[Value]:  # fmt: skip
         """The values `wanted` of a block (None: the values that it yields).
 
-        `names[d]` is the structure's loop of loop dimension `d`; `arguments` are values of block arguments.
+        `loop_ids[d]` is the structure's loop of loop dimension `d`; `arguments` are values of block arguments.
         """
-        self.names = names
+        self.loop_ids = loop_ids
         ops = [o.operation for o in block.operations]
         wanted = list(ops[-1].operands) if wanted is None else wanted
         env, needed = dict(arguments), needed_ops(ops, wanted, arguments)
@@ -270,7 +270,7 @@ class BodyEmitter:
         return self._convert(result, value)
 
     def _index(self, op: ir.Operation, args: list[Value]) -> Value:
-        return self.tile.position(self.names[ir.IntegerAttr(op.attributes["dim"]).value])
+        return self.tile.position(self.loop_ids[ir.IntegerAttr(op.attributes["dim"]).value])
 
     def _compare_integers(self, op: ir.Operation, args: list[Value]) -> Value:
         predicate = ir.IntegerAttr(op.attributes["predicate"]).value

@@ -221,8 +221,8 @@ class Kernel:
             for use in (*node.inputs, *node.outputs):
                 for form, size in zip(use.access, self.shape(use.value), strict=True):
                     if form.dim is not None:
-                        self._equate(sizes, node.names[form.dim], size.renamed(self.aliases))
-        missing = {n for node in nodes for n in node.names} - set(sizes)
+                        self._equate(sizes, node.loop_ids[form.dim], size.renamed(self.aliases))
+        missing = {n for node in nodes for n in node.loop_ids} - set(sizes)
         if missing:
             raise Unsupported("a loop whose size no tensor determines")
         return {n: s.renamed(self.aliases) for n, s in sizes.items()}

@@ -158,7 +158,7 @@ class LoopNest:
         return make_source(self.kernel, self.writer, ops, grid, self.blocks.warps, functions=self.functions)
 
     def _uses_inner_loops(self, node: Node) -> bool:
-        return bool(set(node.names) & set(self.structure.inner))
+        return bool(set(node.loop_ids) & set(self.structure.inner))
 
     def _emit_node(self, node: Node) -> None:
         if self._is_deferred(node):
@@ -197,7 +197,7 @@ class LoopNest:
         self.values[online_sum.maximum] = safe
         (fold,) = self.folds[node.op] or []
         value = fold.value if exponent is node else list(exponent.body.operations)[-1].operation.operands[0]
-        (exponential,) = self.bodies.run(exponent.body, exponent.names, self._arguments(exponent), [value])
+        (exponential,) = self.bodies.run(exponent.body, exponent.loop_ids, self._arguments(exponent), [value])
         del self.values[online_sum.maximum]
         added = self._masked(fold, exponential)
         name = self._accumulator(node.results[0], self._initial(node, fold), fold, True)
@@ -219,13 +219,13 @@ class LoopNest:
         self.values[online_sum.maximum] = Value(before, "f32", OUTER | INNER)
         arguments = self._arguments(exponent)
         del self.values[online_sum.maximum]
-        (x,) = self.bodies.run(exponent.body, exponent.names, arguments, [difference.owner.operands[0]])
+        (x,) = self.bodies.run(exponent.body, exponent.loop_ids, arguments, [difference.owner.operands[0]])
         x = self._masked(self._fold_of(online_sum.maximum), x)
         if x.name != self.maximum_inputs[online_sum.maximum]:
             return False
         distance = f"-tl.abs(tl.where({x.name} == {before}, 0.0, {x.name} - {before}))"
         arguments[difference] = self.writer.define(distance, "f32", OUTER | INNER)
-        (exponential,) = self.bodies.run(exponent.body, exponent.names, arguments, [value])
+        (exponential,) = self.bodies.run(exponent.body, exponent.loop_ids, arguments, [value])
         name = self._accumulator(node.results[0], self._initial(node, fold), fold, True)
         assert self.accumulators is not None
         self.accumulators[-1].maximum = online_sum.maximum
@@ -304,7 +304,7 @@ class LoopNest:
             self._fold(node, first)
 
     def _element_wise(self, node: Node, values: dict[ir.Value, Value], first: bool) -> None:
-        results = self.bodies.run(node.body, node.names, self._arguments(node))
+        results = self.bodies.run(node.body, node.loop_ids, self._arguments(node))
         for index, (result, value) in enumerate(zip(node.results, results, strict=True)):
             values[result] = value
             if first:
@@ -346,7 +346,7 @@ class LoopNest:
             if not node.is_scan_result(index):
                 name = names[index] = self._accumulator(node.results[index], self._read(node, use), None, first)
                 arguments[out] = Value(name, str(out.type), OUTER | INNER)
-        results = self.bodies.run(node.body, node.names, arguments)
+        results = self.bodies.run(node.body, node.loop_ids, arguments)
         for index, value in enumerate(results):
             if index in names:
                 self.writer.line(f"{names[index]} = {self.tile.broadcast(value).name}")
@@ -388,7 +388,7 @@ class LoopNest:
         folds = self.folds[node.op] or []
         outs = list(node.body.arguments)[len(node.inputs) :]
         arguments = {a: v for a, v in self._arguments(node).items() if a not in outs}
-        values = self.bodies.run(node.body, node.names, arguments, [f.value for f in folds])
+        values = self.bodies.run(node.body, node.loop_ids, arguments, [f.value for f in folds])
         for fold, value in zip(folds, values, strict=True):
             self._fold_result(node, fold, self._masked(fold, value), first)
 
@@ -396,7 +396,7 @@ class LoopNest:
         """An arg-reduction: the extreme element, and its index."""
         reduction, outs = self.arg_reductions[node.op], list(node.body.arguments)[len(node.inputs) :]
         arguments = {a: v for a, v in self._arguments(node).items() if a not in outs}
-        values = self.bodies.run(node.body, node.names, arguments, [reduction.value, reduction.index])
+        values = self.bodies.run(node.body, node.loop_ids, arguments, [reduction.value, reduction.index])
         starts = tuple(self._read(node, u) for u in node.outputs)
         element, index = (self._padded_with(v, s) for v, s in zip(values, starts, strict=True))
         narrow = ".to(tl.int32)" if self._has_narrow_index(node, reduction) else ""
@@ -457,7 +457,7 @@ class LoopNest:
         for candidate, current, current_index in (("b", "a", "i"), ("a", "b", "j"))[: 1 if in_order else 2]:
             values = {outs[0]: Value(current, element), outs[1]: Value(current_index, index)}
             values[reduction.value] = Value(candidate, element)
-            conditions.append(bodies.run(node.body, node.names, values, [reduction.condition])[0].name)
+            conditions.append(bodies.run(node.body, node.loop_ids, values, [reduction.condition])[0].name)
         name = f"choose{len(self.functions)}"
         tie = f" | (({conditions[1]} == 0) & (j < i))" if len(conditions) > 1 else ""
         lines = [

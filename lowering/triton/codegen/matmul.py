@@ -102,8 +102,8 @@ class Contraction:
         """
         left, right = (self._loops(u) for u in self.product.inputs)
         out = self._loops(self.product.outputs[0])
-        summed = {self.product.names[d] for d in self.product.reductions}
-        order = [n for n in self.product.names if n in self.product.loops]
+        summed = {self.product.loop_ids[d] for d in self.product.reductions}
+        order = [n for n in self.product.loop_ids if n in self.product.loops]
         self.batch = [n for n in order if n in left & right & out]
         self.rows = [n for n in order if n in (left & out) - right]
         self.columns = [n for n in order if n in (right & out) - left]
@@ -129,11 +129,11 @@ class Contraction:
 
     def _is_contiguous(self, loop: int) -> bool:
         """Whether an operand is contiguous along a loop."""
-        last = [{self.product.names[d] for d in u.access[-1].dims} for u in self.product.inputs]
+        last = [{self.product.loop_ids[d] for d in u.access[-1].dims} for u in self.product.inputs]
         return loop in last[0] | last[1]
 
     def _loops(self, use: Use) -> set[int]:
-        return {self.product.names[d] for f in use.access for d in f.dims}
+        return {self.product.loop_ids[d] for f in use.access for d in f.dims}
 
     @functools.cached_property
     def problem(self) -> Product:
@@ -184,7 +184,7 @@ class Contraction:
 
     def _is_block(self, node: Node, use: Use) -> bool:
         """Whether a use varies along rows and columns."""
-        loops = {node.names[d] for f in use.access for d in f.dims}
+        loops = {node.loop_ids[d] for f in use.access for d in f.dims}
         return bool(loops & set(self.rows)) and bool(loops & set(self.columns))
 
     def _count(self, loops: list[int]) -> int:
@@ -491,7 +491,7 @@ class MatmulEmitter:
         uses = [*node.inputs, *node.outputs]
         pairs = zip(node.body.arguments, uses, strict=True)
         arguments = {a: self._read(node, u) for a, u in pairs if any(True for _ in a.uses)}
-        results = self.bodies.run(node.body, node.names, arguments)
+        results = self.bodies.run(node.body, node.loop_ids, arguments)
         self.values.update(zip(node.results, results, strict=True))
 
     def _store(self, node: Node, use: Use, value: Value) -> None:

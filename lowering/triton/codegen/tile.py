@@ -76,11 +76,11 @@ def linear_form(kernel: Kernel, node: Node, use: Use) -> LinearForm:
     constant, computed = Size(), []
     for form, stride in zip(use.access, strides, strict=True):
         if isinstance(form, QuasiAffine):
-            computed.append((form.renamed(node.names), stride))
+            computed.append((form.replace_dims(node.loop_ids), stride))
             continue
         constant = constant + stride * Size.of(form.constant)
         for dim, factor in form.terms:
-            loop = node.names[dim]
+            loop = node.loop_ids[dim]
             loops[loop] = loops.get(loop, Size()) + stride * Size.of(factor)
     return LinearForm({n: s for n, s in loops.items() if s.terms}, constant, tuple(computed))
 
@@ -91,7 +91,7 @@ def indexed_loops(nodes: Iterable[Node]) -> set[int]:
     for node in nodes:
         for op in node.body.operations:
             if op.operation.name == "linalg.index":
-                loops.add(node.names[ir.IntegerAttr(op.operation.attributes["dim"]).value])
+                loops.add(node.loop_ids[ir.IntegerAttr(op.operation.attributes["dim"]).value])
     return loops
 
 

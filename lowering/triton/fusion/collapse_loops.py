@@ -30,7 +30,7 @@ def collapse_reduction_loops(module: ir.Module, is_worth: Callable[[Node, Sequen
 
 
 def _steps(node: Node, loops: Sequence[int]) -> int:
-    return math.prod(loop_size([node], node.names[d]) or 0 for d in loops)
+    return math.prod(loop_size([node], node.loop_ids[d]) or 0 for d in loops)
 
 
 def _collapsible_loops(node: Node) -> list[int]:
@@ -66,7 +66,7 @@ class Collapse:
     def replace(self) -> None:
         """Replaces the operation."""
         op, rest = self.node.op, set(self.loops[1:])
-        self.kept = [d for d in range(len(self.node.names)) if d not in rest]
+        self.kept = [d for d in range(len(self.node.loop_ids)) if d not in rest]
         uses = [*self.node.inputs, *self.node.outputs]
         iterators = ["reduction" if d in self.node.reductions else "parallel" for d in self.kept]
         with ir.InsertionPoint(op), op.location:

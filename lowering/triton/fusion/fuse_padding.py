@@ -191,8 +191,8 @@ def _is_elementwise(node: Node) -> bool:
         not node.reductions
         and not transposes
         and len(node.results) == 1
-        and set(loops) == set(range(len(node.names)))
-        and len(loops) == len(node.names)
+        and set(loops) == set(range(len(node.loop_ids)))
+        and len(loops) == len(node.loop_ids)
         and is_arithmetic
         and not any(True for init in inits for _ in init.uses)
         and has_unit_strides(node)
@@ -213,7 +213,7 @@ def _can_read_inside(user: ir.Operation, operand: int, value: ir.Value) -> bool:
     if any(n is not None and is_contraction(n) and has_unit_strides(n) for n in (node, *producers)):
         return False
     known = {f.dim for u in others if u.value != value for f in u.access}
-    return known >= set(range(len(node.names)))
+    return known >= set(range(len(node.loop_ids)))
 
 
 def _read_inside(user: ir.Operation, operand: int, value: ir.Value, offsets: Sequence[int]) -> None:

@@ -168,7 +168,7 @@ def _gives_more_parts(node: Node, loops: Sequence[int], size: int) -> bool:
 
 def _sizes(node: Node) -> list[int] | None:
     """The steps of every loop; None where the steps of a loop are not known."""
-    sizes = [loop_size([node], n) for n in node.names]
+    sizes = [loop_size([node], n) for n in node.loop_ids]
     known = [s for s in sizes if s is not None]
     return known if len(known) == len(sizes) else None
 
