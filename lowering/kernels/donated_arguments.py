@@ -1,4 +1,4 @@
-"""Donated arguments (input-output aliasing): an argument with `oneflow.donated = n` gives its memory to result n.
+"""Donated arguments (input-output aliasing): result n may reuse the memory of an argument with `oneflow.donated = n`.
 
 Kernels that read the argument are ordered before the producer of the result where possible.
 `llvm/donation.py` and `triton/launch/donation.py` decide by alias analysis whether the result takes the memory.

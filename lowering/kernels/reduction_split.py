@@ -104,7 +104,7 @@ def split_reductions(
     parts: Callable[[Node], tuple[int | None, int]],
     order: Callable[[Node], Sequence[int] | None] = lambda node: None,
 ) -> None:
-    """Splits one loop of each reduction of `module`; `parts(node)` gives the loop and the number of parts.
+    """Splits one loop of each reduction of `module`; `parts(node)` is the loop and the number of parts.
 
     A reduction with one part stays as it is, unless `order` gives another order of its results' dimensions.
     """
@@ -320,7 +320,7 @@ def new_generic(inputs: Sequence[ir.Value], outs: Sequence[ir.Value], maps: Sequ
 
 
 def new_window(node: Node, *sizes: int) -> ir.Value:
-    """A tensor that nothing reads: linalg takes the sizes of loops that move a window from this operand."""
+    """A tensor without reads: linalg infers the sizes of the loops over a window from this operand."""
     element = ir.RankedTensorType(node.inputs[0].value.type).element_type
     return tensor.EmptyOp(list(sizes), element).result
 

@@ -215,7 +215,7 @@ class _Converter:
         return self.e.cast(value, wanted) if source is None else source
 
     def _result(self, builder: StageBuilder, stage: Stage, declared: TensorDesc) -> Value:
-        """The value of a stage with the type of the operation; sizes that only this type makes static are checked."""
+        """The value of a stage, cast to the type of the operation; checks the sizes that are static only there."""
         value = builder.tensor(stage)
         if declared.shape is None:
             return self.e.cast(value, ir.UnrankedTensorType.get(value.type.element_type))

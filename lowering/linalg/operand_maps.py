@@ -32,12 +32,12 @@ class IterationDomain:
         return len(self.positions)
 
     def select(self, loops: Sequence[int]) -> ir.AffineMap:
-        """The map that gives the positions of `loops`."""
+        """The map to the positions of `loops`."""
         return ir.AffineMap.get(self.rank, 0, [ir.AffineExpr.get_dim(i) for i in loops])
 
     @property
     def identity(self) -> ir.AffineMap:
-        """The map that gives every position."""
+        """The map to all positions."""
         return self.select(range(self.rank))
 
     def loops_without_extent(self, maps: Sequence[ir.AffineMap]) -> list[int]:

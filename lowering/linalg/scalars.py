@@ -132,7 +132,7 @@ class Scalars:
         return self._same_type(name, a, self.select(trapping, self._constant(node, 1), b))
 
     def _shift(self, node: Expr, args: Sequence[Value]) -> Value:
-        """A shift; by the width or more it gives 0, or the sign for arithmetic right shifts."""
+        """A shift. Shifts by the width or more are 0, or the sign for arithmetic right shifts."""
         signed = node.kind == "shr" and not is_unsigned(node.dtype)
         name = "arith.shli" if node.kind == "shl" else "arith.shrsi" if signed else "arith.shrui"
         a, amount = args

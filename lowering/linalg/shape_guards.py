@@ -68,7 +68,7 @@ Answer: TypeAlias = tuple[Guard, bool]
 
 @dataclass(frozen=True)
 class Requirement:
-    """The answer `holds` that sizes have to give to a guard, where they give the answers `conditions`."""
+    """A guard that must have the answer `holds` if other guards have the answers `conditions`."""
 
     guard: Guard
     holds: bool

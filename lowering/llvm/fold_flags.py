@@ -1,6 +1,6 @@
 """Fast-math flags of folds: the flag that allows another order of partial results, and its removal.
 
-LLVM takes `reassoc` to allow the distributive law, too: a / c + b / c becomes (a + b) / c, which may overflow or lose
+In LLVM, `reassoc` also allows the distributive law: a / c + b / c becomes (a + b) / c, which may overflow or lose
 a NaN where the sum does not. The sums of emitted kernels have an order, so that emitted kernels do not have the flag.
 """
 

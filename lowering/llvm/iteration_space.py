@@ -37,7 +37,7 @@ class Subscript:
 
 @dataclass
 class IterationSpace:
-    """The `outer` and `inner` loops of a structure; `subscripts` gives accesses over these loops."""
+    """The `outer` and `inner` loops of a structure; `subscripts` are accesses over these loops."""
 
     kernel: Kernel
     structure: Structure

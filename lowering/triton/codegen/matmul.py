@@ -2,8 +2,8 @@
 
 The loops of a product are batch (in every tensor), rows (M, of the first operand), columns (N, of the second) and
 depth (K, summed). Each kind is flattened, so transposes, batches and convolutions differ in their offsets only: a
-convolution is an implicit GEMM, without the matrix of im2col. Triton makes the software pipeline of `stages` from the
-mainloop. Blocks are read and written by tensor descriptors where possible; persistent kernels need these. The
+convolution is an implicit GEMM, without the matrix of im2col. Triton derives the software pipeline of `stages` from
+the mainloop. Blocks are loaded and stored by tensor descriptors where possible; persistent kernels need these. The
 epilogue runs in slices of columns, so that its operands need little shared memory.
 `lowering/kernels/epilogue_fusion.py` decides which operations are the epilogue. A sum of products accumulates its
 `terms` one by one.

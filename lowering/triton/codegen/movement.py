@@ -138,7 +138,7 @@ def _cover(slices: Sequence[_Slice]) -> bool:
 class _Slice:
     """One `tensor.insert_slice`: dimension d of the source is dimension `axes[d]` of the target.
 
-    `offsets`, `sizes` and `steps` are by dimensions of the target; `form` gives the offset of each element.
+    `offsets`, `sizes` and `steps` are by dimensions of the target; `form` is the offset of each element.
     """
 
     def __init__(self, kernel: Kernel, op: ir.Operation, target: Tensor) -> None:

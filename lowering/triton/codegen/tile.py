@@ -53,7 +53,7 @@ class Axis:
         block: elements of a block along the axis.
         start: the text of the first position of the block; None means 0.
         scalar: whether the axis is one position in a program, and no dimension of blocks.
-        index: the subscript that makes its positions a block, for axes that are no dimension of full blocks.
+        index: the subscript that broadcasts its positions to a block, for axes that are no dimension of full blocks.
         size: the number of its positions.
         parent_block: elements of the block that this block is a part of.
     """
@@ -158,7 +158,7 @@ class Tile:
         return f"tl.arange(0, {axis.block})"
 
     def _index(self, axis: Axis) -> str:
-        """The subscript that makes positions along an axis a block."""
+        """The subscript that broadcasts positions along an axis to a block."""
         if axis.index is not None:
             return axis.index
         rank, dim = len(self.block_axes), self.block_axes.index(axis)

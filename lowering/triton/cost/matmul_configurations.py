@@ -199,7 +199,7 @@ def _tile_count(config: Config, product: Product) -> int:
 
 
 def _covering_block(size: int) -> int:
-    """The smallest block that holds a size: a power of two that `tl.dot` takes."""
+    """The smallest block of at least a size: a power of two that `tl.dot` accepts."""
     return max(MIN_DOT_SIDE, 1 << (size - 1).bit_length())
 
 
