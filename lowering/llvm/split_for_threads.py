@@ -1,4 +1,4 @@
-"""`oneflow-split-for-threads`: splits reductions of many elements to few results across threads (split-K).
+"""`oneflow-split-for-threads`: splits reductions of many elements to few results across threads.
 
 Full reductions, column sums, matrix-vector products, and products of a long depth with few results (gradients of
 convolution filters) are reduced in parts; then the partial results are reduced in order. The number of parts depends
