@@ -32,7 +32,7 @@ from oneflow.passes.pipeline import Pipeline, Watch
 from oneflow.passes.sbp.auto import choose_cheapest
 from oneflow.passes.sbp.boxing import Boxing
 from oneflow.passes.sbp.cost import Costs, Machine
-from oneflow.passes.sbp.graph import Graph, GraphReader
+from oneflow.passes.sbp.graph import SbpGraph, SbpGraphBuilder
 from oneflow.passes.sbp.greedy import choose_greedily
 from oneflow.passes.structure import Structure
 from oneflow.runtime.collectives import mpi
@@ -91,13 +91,13 @@ def small_program(rng: np.random.Generator) -> str:
     return "\n".join([head, *lines, f"  return {names[-1]} : {kind}", "}"])
 
 
-def graph_of(module: ir.Module, mesh: Mesh) -> Graph:
+def graph_of(module: ir.Module, mesh: Mesh) -> SbpGraph:
     """The graph of a module's one function; the module has to outlive the graph."""
     (function,) = Structure.of(module.operation).functions.values()
-    return GraphReader(mesh, REGISTRY).read(function)
+    return SbpGraphBuilder(mesh, REGISTRY).build(function)
 
 
-def cheapest(graph: Graph, costs: Costs) -> float:
+def cheapest(graph: SbpGraph, costs: Costs) -> float:
     """The least cost of all assignments."""
     every = itertools.product(*(n.candidates.signatures for n in graph.nodes))
     return min(costs.total(graph, dict(zip(graph.nodes, chosen, strict=True))) for chosen in every)

@@ -80,12 +80,12 @@ class Rank:
 
     def block(self, action: Action) -> float:
         """The seconds of a call on the slowest rank, from many consecutive calls that all ranks begin together."""
-        flow.cuda.synchronize(self.gpu.number)
+        flow.cuda.synchronize(self.gpu.ordinal)
         self.world.comm.Barrier()
         start = time.perf_counter()
         for _ in range(self.sizes.block):
             action()
-        flow.cuda.synchronize(self.gpu.number)
+        flow.cuda.synchronize(self.gpu.ordinal)
         took = (time.perf_counter() - start) / self.sizes.block
         return max(map(float, self.world.comm.allgather(took)))
 
@@ -102,7 +102,7 @@ def reduce(rank: Rank) -> Iterator[str]:
     yield "| all-reduce | program | NCCL | bus bandwidth | NCCL's time / ours |\n| --- | --- | --- | --- | --- |"
     program = flow.compile(lambda x: x.to_global(sbp=flow.sbp.broadcast))
     transport = nccl.gpus(rank.world).transport(rank.world.rank, tuple(range(RANKS)))
-    stream = int(flow.cuda.current_stream(rank.gpu.number).handle)
+    stream = int(flow.cuda.current_stream(rank.gpu.ordinal).handle)
     for size in rank.sizes.bytes:
         tensor = flow.tensor(np.ones(size // 4, np.float32)).to_global(rank.placement, flow.sbp.partial_sum)
         source = CudaArray.of(np.ones(size // 4, np.float32), rank.gpu)
@@ -128,9 +128,9 @@ def training(model: flow.nn.Module, optimizer: flow.optim.Optimizer, loss: Loss)
 def steps(rank: Rank, make: Callable[[], flow.nn.Module], loss: Loss, batch: Callable[[int], list[np.ndarray]],
           layout: Layout, count: int) -> tuple[Action, Action]:  # fmt: skip
     """A step on this GPU alone with one batch, and one on all GPUs with `count` batches, each of which has one."""
-    alone, together = make().to(f"cuda:{rank.gpu.number}"), make()
+    alone, together = make().to(f"cuda:{rank.gpu.ordinal}"), make()
     model = layout(together, rank.placement)
-    tensors = [flow.from_numpy(a).to(f"cuda:{rank.gpu.number}") for a in batch(1)]
+    tensors = [flow.from_numpy(a).to(f"cuda:{rank.gpu.ordinal}") for a in batch(1)]
     batch_sbp = flow.sbp.split(0) if count > 1 else flow.sbp.broadcast
     shared = [flow.from_numpy(a).to_global(rank.placement, batch_sbp) for a in batch(count)]
     one = training(alone, flow.optim.AdamW(alone.parameters(), lr=1e-4), loss)

@@ -23,8 +23,8 @@ from oneflow.dialect.numpy_builder import describe_array
 from oneflow.dialect.record import REGISTRY, Call, OperatorError, Registry
 from oneflow.dialect.tensor_desc import TensorDesc
 
-#: A value of a body: the results of steps are counted from 0, the arguments from -1 downwards.
-Number: TypeAlias = int
+#: The id of a value of a body: the results of steps are counted from 0, the arguments from -1 downwards.
+ValueId: TypeAlias = int
 #: File, line and column.
 SourceLocation: TypeAlias = tuple[str, int, int]
 #: The names of steps that are no calls: a value with another static type, and an array.
@@ -37,7 +37,7 @@ class BodyStep:
 
     Attributes:
         name: the operator's name, `CAST` or `CONSTANT`.
-        operands: a number, None or a tuple of numbers for each operand of the signature.
+        operands: a value id, None or a tuple of value ids for each operand of the signature.
         attrs: the attributes by name; a constant has its array instead.
         results: the types of the results.
         location: where the program calls the operator.
@@ -55,7 +55,7 @@ class BodySteps:
     """The steps of a body in order, and the results of the body."""
 
     steps: tuple[BodyStep, ...]
-    returned: tuple[Number, ...]
+    returned: tuple[ValueId, ...]
 
 
 class Body(FunctionValue):
@@ -111,7 +111,7 @@ class Body(FunctionValue):
         self, ops: Builder, *operands: Value, before: Callable[[BodyStep], None] = lambda step: None
     ) -> list[Value]:
         """The results of the steps on `operands`, built with `ops`; `before` is called with each step."""
-        values: dict[Number, Value] = {-1 - i: v for i, v in enumerate(operands)}
+        values: dict[ValueId, Value] = {-1 - i: v for i, v in enumerate(operands)}
         count = 0
         for step in self.steps.steps:
             before(step)
@@ -121,7 +121,7 @@ class Body(FunctionValue):
         return [values[n] for n in self.steps.returned]
 
 
-def _built(ops: Builder, step: BodyStep, values: Mapping[Number, Value]) -> Sequence[Value]:
+def _built(ops: Builder, step: BodyStep, values: Mapping[ValueId, Value]) -> Sequence[Value]:
     if step.name == CONSTANT:
         return [ops.wrap(step.attrs["value"])]
     if step.name == CAST:
@@ -138,7 +138,7 @@ def _key(step: BodyStep) -> Any:
 
 
 class BodyBuilder(Builder):
-    """Records the calls of a body; the handles of values are their numbers."""
+    """Records the calls of a body; the handles of values are their ids."""
 
     def __init__(self, registry: Registry = REGISTRY) -> None:
         super().__init__(registry)
@@ -154,7 +154,7 @@ class BodyBuilder(Builder):
 
     def emit(self, op: Call, results: Sequence[TensorDesc]) -> list[Value]:
         """Records a call."""
-        return self._add(op.record.name, tuple(map(_numbers, op.inputs.values())), op.attrs, results)
+        return self._add(op.record.name, tuple(map(_value_ids, op.inputs.values())), op.attrs, results)
 
     def retype(self, value: Value, desc: TensorDesc) -> Value:
         """`value` as a tensor of another static type."""
@@ -178,7 +178,7 @@ class BodyBuilder(Builder):
         return Body(self.inputs, [v.desc for v in results], lambda: steps)
 
 
-def _numbers(operand: Any) -> Any:
+def _value_ids(operand: Any) -> Any:
     if isinstance(operand, tuple):
         return tuple(v.handle for v in operand)
     return None if operand is None else operand.handle
@@ -201,9 +201,9 @@ def expect_arguments(op: Call, name: str, wanted: Sequence[TensorDesc]) -> None:
     body: Body = op[name]
     if len(body.inputs) != len(wanted):
         raise op.error(f"expected {name} to take {len(wanted)} arguments, got {body!r} with {len(body.inputs)}")
-    for number, (got, passed) in enumerate(zip(body.inputs, wanted, strict=True)):
+    for index, (got, passed) in enumerate(zip(body.inputs, wanted, strict=True)):
         if not got.compatible(passed):
-            raise op.error(f"expected argument {number} of {name} {body!r} of type {passed}, got {got}")
+            raise op.error(f"expected argument {index} of {name} {body!r} of type {passed}, got {got}")
 
 
 def not_an_operator(where: str, got: str) -> OperatorError:

@@ -88,7 +88,7 @@ class Value:
 class Builder(ABC):
     """Checks calls and infers their results; `emit` is what a subclass does with them.
 
-    `has_placements` says whether values of the program may lie on different ranks.
+    `has_placements` says whether values of the program may be on different ranks.
     """
 
     has_placements = False
@@ -118,7 +118,7 @@ class Builder(ABC):
     def call(self, name: str, /, *operands: Any, **attrs: Any) -> tuple[Value, ...]:
         """The results of operator `name`.
 
-        Operands follow the signature; None stands for a missing optional one, a sequence for a repeated
+        Operands follow the signature; None stands for a missing optional one, a sequence for a variadic
         one. Attributes are given by name.
 
         Raises:
@@ -148,7 +148,7 @@ class Builder(ABC):
         return () if values is None else tuple(v if isinstance(v, Value) else self.wrap(v) for v in values)
 
     def operand_gradients(self, op: Call, cotangents: Sequence[Any]) -> list[tuple[int, Any]]:
-        """The gradients of a call, by the record's rule, with the numbers of the operands: values, or functions that
+        """The gradients of a call, by the record's rule, with the indices of the operands: values, or functions that
         build values.
 
         Raises:
@@ -159,12 +159,12 @@ class Builder(ABC):
         unknown = named.keys() - op.inputs.keys()
         if unknown:
             raise op.error(f"expected gradients of operands, got gradients of {sorted(unknown)}")
-        numbers: dict[str, range] = {}
+        indices: dict[str, range] = {}
         count = 0
         for name, operand in op.inputs.items():
-            numbers[name] = range(count, count + len(flatten([operand])))
-            count = numbers[name].stop
-        return [pair for name, gradient in named.items() for pair in _numbered(op, name, numbers[name], gradient)]
+            indices[name] = range(count, count + len(flatten([operand])))
+            count = indices[name].stop
+        return [pair for name, gradient in named.items() for pair in _with_indices(op, name, indices[name], gradient)]
 
     def binary(self, kind: str, a: Value, b: Value | Scalar) -> Value:
         """`a` and `b` combined by the operator `broadcast_<kind>`, or `scalar_<kind>` with a number."""
@@ -189,15 +189,15 @@ class Builder(ABC):
         return build
 
 
-def _numbered(op: Call, name: str, numbers: range, gradient: Any) -> Iterable[tuple[int, Any]]:
-    """The gradients of the operands of one name, each with the number of the operand."""
-    if gradient is None or not numbers:
+def _with_indices(op: Call, name: str, indices: range, gradient: Any) -> Iterable[tuple[int, Any]]:
+    """The gradients of the operands of one name, each with the index of the operand."""
+    if gradient is None or not indices:
         return ()
     if not isinstance(op.inputs[name], tuple):
-        return ((numbers.start, gradient),)
-    if not isinstance(gradient, (tuple, list)) or len(gradient) != len(numbers):
-        raise op.error(f"expected the gradient rule to give {len(numbers)} gradients of {name}, got {gradient!r}")
-    return zip(numbers, gradient, strict=True)
+        return ((indices.start, gradient),)
+    if not isinstance(gradient, (tuple, list)) or len(gradient) != len(indices):
+        raise op.error(f"expected the gradient rule to give {len(indices)} gradients of {name}, got {gradient!r}")
+    return zip(indices, gradient, strict=True)
 
 
 def describe(operand: Any) -> Any:

@@ -26,9 +26,9 @@ MIN_COORDINATES = 6
 
 @dataclass(frozen=True)
 class Image:
-    """An image: its number, size and file; and its objects' boxes (left, top, right, bottom), labels and polygons."""
+    """An image: its id, size and file; and its objects' boxes (left, top, right, bottom), labels and polygons."""
 
-    number: int
+    image_id: int
     height: int
     width: int
     path: Path
@@ -42,26 +42,28 @@ class Image:
         return sum(len(polygon) // 2 for polygons in self.outlines for polygon in polygons)
 
     def points(self) -> tuple[np.ndarray, np.ndarray]:
-        """The points of all polygons (f32), and the numbers of each: in its polygon, of that, of the object."""
-        numbered = [
-            (i, number, owner)
+        """The points of all polygons (f32), and for each point its index in the polygon, and the
+        indices of the polygon and of the object.
+        """
+        indices = [
+            (i, index, owner)
             for owner, polygons in enumerate(self.outlines)
-            for number, polygon in enumerate(polygons)
+            for index, polygon in enumerate(polygons)
             for i in range(len(polygon) // 2)
         ]
         flat = [x for polygons in self.outlines for polygon in polygons for x in polygon]
-        return np.array(flat, np.float32).reshape(-1, 2), np.array(numbered, np.int32).reshape(-1, 3)
+        return np.array(flat, np.float32).reshape(-1, 2), np.array(indices, np.int32).reshape(-1, 3)
 
     def read(self) -> bytes:
         """The file of the image."""
         try:
             return self.path.read_bytes()
         except OSError as error:
-            raise DataError(f"expected the file of the image {self.number}: {error}") from None
+            raise DataError(f"expected the file of the image {self.image_id}: {error}") from None
 
 
 def images_of(annotation_file: str, image_dir: str, remove_images_without_annotations: bool) -> list[Image]:
-    """The images of a file of annotations by their numbers; the last file that was read is kept.
+    """The images of a file of annotations by their ids; the last file that was read is kept.
 
     Raises:
         DataError: the file cannot be read, or has other content.
@@ -132,7 +134,7 @@ def _is_annotated(objects: list[Any]) -> bool:
 
 
 def in_order(images: list[Image], shuffle: bool, seed: int) -> Iterator[Image]:
-    """Images again and again, in a random order that is another one in each round, or by their numbers.
+    """Images again and again, in a random order that is another one in each round, or by their ids.
 
     Raises:
         DataError: there are none.

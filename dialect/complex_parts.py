@@ -8,8 +8,8 @@
                                 `ops.parts(x)` are the two parts of a complex operand
 
 Programs have complex tensors up to the pass `oneflow-expand-complex`; all that follows computes with reals. Gradients
-are PyTorch's: by z = a + bi the gradient of a real number L is dL/da + i dL/db, so that the gradient of a holomorphic
-function is the cotangent times the conjugate of its derivative.
+are PyTorch's: the gradient of a real number L with respect to z = a + bi is dL/da + i dL/db, so that the gradient of
+a holomorphic function is the cotangent times the conjugate of its derivative.
 """
 
 from __future__ import annotations
@@ -87,8 +87,8 @@ def on_each(**imaginary: Any) -> Callable[[PartsBuilder, Call], list[Value]]:
     """The operator on each part, with these attributes on the imaginary one: a number that fills gaps is real."""
 
     def rule(ops: PartsBuilder, op: Call) -> list[Value]:
-        def call(number: int, attrs: dict[str, Any]) -> tuple[Value, ...]:
-            return ops.call(op.record.name, *(mapped(lambda v: _part(ops, v, number), x) for x in op.inputs.values()),
+        def call(part: int, attrs: dict[str, Any]) -> tuple[Value, ...]:
+            return ops.call(op.record.name, *(mapped(lambda v: _part(ops, v, part), x) for x in op.inputs.values()),
                             **attrs)  # fmt: skip
 
         pairs = zip(call(0, op.attrs), call(1, {**op.attrs, **imaginary}), strict=True)
@@ -97,8 +97,8 @@ def on_each(**imaginary: Any) -> Callable[[PartsBuilder, Call], list[Value]]:
     return rule
 
 
-def _part(ops: PartsBuilder, value: Value, number: int) -> Value:
-    return ops.parts(value)[number] if value.dtype.is_complex else value
+def _part(ops: PartsBuilder, value: Value, part: int) -> Value:
+    return ops.parts(value)[part] if value.dtype.is_complex else value
 
 
 def by_real_part(ops: PartsBuilder, op: Call) -> Value:
@@ -113,7 +113,7 @@ def bilinear(ops: PartsBuilder, op: Call) -> Value:
     (a, b), (c, d) = ops.parts(first), ops.parts(second)
 
     def product(x: Value, y: Value, added: int | None = None) -> Value:
-        """The product; of the operands that are added the part of this number."""
+        """The product; of the operands that are added only the part `added`."""
 
         def more(name: str, value: Value | None) -> Value | None:
             if value is None or (added is None and name not in op.record.shapes_of):

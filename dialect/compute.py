@@ -57,12 +57,12 @@ class Stage:
 
 @dataclass(frozen=True, eq=False)
 class Input(Stage):
-    """An operand of the operator: the `number`-th tensor of the call."""
+    """An operand of the operator: operand `index` of the call."""
 
-    number: int
+    index: int
 
     def __str__(self) -> str:
-        return f"%in{self.number}"
+        return f"%in{self.index}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +75,7 @@ class ElementWise(Stage):
 
 @dataclass(frozen=True, eq=False)
 class Fold(Stage):
-    """A result of a reduction: number `result` of the accumulators that `Reduction` computes."""
+    """A result of a reduction: accumulator `result` of the accumulators that `Reduction` computes."""
 
     reduction: Reduction
     result: int

@@ -59,8 +59,8 @@ def _steps(op: Call) -> Form:
     length = op.length if op.length >= 0 else len(sequences[0])
     kept = [np.zeros((length, *d.static_shape), d.dtype.numpy) for d in op.body.outputs[op.states :]]
     before = [np.zeros((length, *s.shape), s.dtype) for s in states]
-    for number in range(length):
-        at = length - 1 - number if op.reverse else number
+    for index in range(length):
+        at = length - 1 - index if op.reverse else index
         for stacked, state in zip(before, states, strict=True):
             stacked[at] = state
         results = yield op.body, [*states, *(s[at] for s in sequences), *constants]

@@ -211,7 +211,7 @@ WITH_NUMBER: dict[str, str] = {
     "gt": "scalar_logical_greater",
     "ge": "scalar_logical_greater_equal",
 }
-#: The kind that a kind becomes when its arguments change places.
+#: The kind that a kind becomes when its arguments are swapped.
 MIRRORED = {"add": "add", "mul": "mul", "eq": "eq", "ne": "ne", "lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}
 
 
@@ -254,11 +254,11 @@ def _build_node(ops: Builder, node: Expr, values: Mapping[Expr, Value]) -> Value
     if args[0].kind == "const" and kind in MIRRORED:
         kind, args = MIRRORED[kind], args[::-1]
     if kind in WITH_NUMBER and args[1].kind == "const":
-        return ops.call(WITH_NUMBER[kind], _value(ops, args[0], values), **number(args[1]))[0]
+        return ops.call(WITH_NUMBER[kind], _value(ops, args[0], values), **literal_attributes(args[1]))[0]
     return ops.call(OPERATORS[kind], *(_value(ops, a, values) for a in args))[0]
 
 
-def number(node: Expr) -> dict[str, bool | int | float]:
+def literal_attributes(node: Expr) -> dict[str, bool | int | float]:
     """A literal as the attributes of the `scalar_*` operators."""
     if node.dtype.is_inexact:
         return {"has_float_operand": True, "float_operand": float(node.value)}

@@ -105,8 +105,8 @@ SEEDS = {d: s.arg(-1, d) for d in (*dtypes.FLOATS, *dtypes.COMPLEX)}
 
 @dataclass(frozen=True)
 class Instance:
-    """A scalar body on leaves: `nodes` are its operands, `partials` the derivative by each operand, None where the
-    derivative is zero.
+    """A scalar body on leaves: `nodes` are its operands, `partials` the derivative with respect to each operand, None
+    where the derivative is zero.
 
     `result` is the body where the call's result is its value, so that partials read that, else None. `finite` says
     whether the body is finite for all operands.

@@ -49,9 +49,9 @@ class Table:
     def read(self, ids: np.ndarray, initial: np.ndarray) -> np.ndarray:
         """The rows of `ids`; for ids without a stored row the rows of `initial`."""
         with self._lock.held():
-            places = np.fromiter((self._places.get(i, -1) for i in _keys(ids)), np.int64, len(ids))
+            rows_of_ids = np.fromiter((self._places.get(i, -1) for i in _keys(ids)), np.int64, len(ids))
             rows = initial.astype(self.dtype)
-            rows[places >= 0] = self._rows[places[places >= 0]]
+            rows[rows_of_ids >= 0] = self._rows[rows_of_ids[rows_of_ids >= 0]]
         return rows
 
     def write(self, ids: np.ndarray, rows: np.ndarray) -> None:
@@ -193,8 +193,8 @@ def initial_rows(
     if table_ids.size and not 0 <= table_ids.min() <= table_ids.max() < len(initializers):
         raise ValueError(f"expected table ids below {len(initializers)}, the number of tables, got {table_ids.max()}")
     rows = np.zeros((len(ids), line_size), np.float32)
-    for number, of_table in enumerate(initializers):
-        chosen = np.flatnonzero(table_ids == number)
+    for index, of_table in enumerate(initializers):
+        chosen = np.flatnonzero(table_ids == index)
         for columns in of_table:
             drawn = _draw(columns, ids[chosen], line_size, seed)
             rows[chosen, columns.begin : columns.end] = drawn
@@ -216,13 +216,13 @@ def _draw(columns: Columns, ids: np.ndarray, line_size: int, seed: int) -> np.nd
 
 
 def _words(ids: np.ndarray, offsets: np.ndarray, seed: int) -> np.ndarray:
-    """Word number `offsets` of the generator's sequence of each id."""
+    """Word `offsets` of the generator's sequence of each id."""
     low, bits = np.uint64(0xFFFFFFFF), np.uint64(32)
     sequences = ids.astype(np.int64).astype(np.uint64)[:, None]
     blocks, sequences = np.broadcast_arrays(offsets >> np.uint64(2), sequences)
     words = np.stack(numpy_philox([blocks & low, blocks >> bits, sequences & low, sequences >> bits], seed))
-    places = np.broadcast_to(offsets & np.uint64(3), blocks.shape).astype(np.int64)
-    drawn: np.ndarray = np.take_along_axis(words, places[None], 0)[0]
+    word_indices = np.broadcast_to(offsets & np.uint64(3), blocks.shape).astype(np.int64)
+    drawn: np.ndarray = np.take_along_axis(words, word_indices[None], 0)[0]
     return drawn
 
 
@@ -241,8 +241,8 @@ def _normal(ids: np.ndarray, offsets: np.ndarray, seed: int) -> tuple[np.ndarray
 def _truncated(of: Mapping[str, Any], ids: np.ndarray, at: np.ndarray, line_size: int, seed: int) -> np.ndarray:
     """Normal numbers within bounds: both of a pair are tried, then another pair, a row further on for each trial."""
     step, drawn = np.uint64(2 + 2 * line_size), np.full((len(ids), at.size), np.nan, np.float32)
-    for number in range(MAX_DRAWS):
-        for normal in _normal(ids, at + np.uint64(number) * step, seed):
+    for index in range(MAX_DRAWS):
+        for normal in _normal(ids, at + np.uint64(index) * step, seed):
             value = normal * np.float32(of["std"]) + np.float32(of["mean"])
             drawn = np.where(np.isnan(drawn) & (value >= of["a"]) & (value <= of["b"]), value, drawn)
         if not np.isnan(drawn).any():

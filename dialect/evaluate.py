@@ -181,7 +181,7 @@ class Evaluator:
 
     def _compute(self, stage: Stage) -> Array:
         if isinstance(stage, c.Input):
-            return self.inputs[stage.number]
+            return self.inputs[stage.index]
         if isinstance(stage, c.ElementWise):
             shape = self.sizes(stage.shape)
             value = self.scalars.run(stage.body, self._grid(stage.positions, shape))

@@ -2,8 +2,8 @@
 
     decode(data, "RGB", (600, 800))     the image as (height, width, channels) of uint8
 
-A file with zeros behind it is decoded like the file. The size is read and checked before pixels are decoded, so that
-a small file of a huge image is an error and takes no memory.
+A file with zero padding after it is decoded like the file. The size is read and checked before pixels are decoded, so
+that a small file of a huge image is an error and takes no memory.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def decode(data: Any, color_space: str, most: Sequence[int], is_oriented: bool =
 
 
 def _orientation(image: Any) -> int:
-    """How the Exif data says that an image lies, from 1 to 8. The method of the base class decodes no pixels."""
+    """The orientation of an image in its Exif data, from 1 to 8. The method of the base class decodes no pixels."""
     try:
         found: int = pillow.Image.Image.getexif(image).get(pillow.ExifTags.Base.Orientation, 1)
     except Exception:  # damaged Exif data says nothing

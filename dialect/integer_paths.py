@@ -21,12 +21,12 @@ def refuse_integers(
     Raises:
         NotDifferentiable: every path from an input leads through integers or bools, which have no gradient.
     """
-    for number, (value, grad) in enumerate(zip(wrt, grads, strict=True)):
+    for index, (value, grad) in enumerate(zip(wrt, grads, strict=True)):
         if grad is None:
-            _refuse_integers(list(_flat(entries)), [v for v, _ in seeds], value, number)
+            _refuse_integers(list(_flat(entries)), [v for v, _ in seeds], value, index)
 
 
-def _refuse_integers(entries: Sequence[Entry], targets: Sequence[Value], start: Value, number: int) -> None:
+def _refuse_integers(entries: Sequence[Entry], targets: Sequence[Value], start: Value, index: int) -> None:
     reached: dict[int, tuple[Entry, Value]] = {}
     for entry in entries:
         sources = [v for v in _read(entry) if v is start or id(v) in reached]
@@ -41,10 +41,10 @@ def _refuse_integers(entries: Sequence[Entry], targets: Sequence[Value], start: 
     culprit = next(((e, v) for e, v in reversed(path_back) if not v.dtype.is_inexact), None)
     if culprit is not None:
         names = filter(None, (name_of(e) for e, _ in reversed(path_back)))
-        path = [f"input {number}", *names, "result"]
+        path = [f"input {index}", *names, "result"]
         raise NotDifferentiable(
-            f"{name_of(culprit[0])} gives {culprit[1].dtype.mlir}, which has no gradient, and every way from input"
-            f" {number} leads through such: {shortened(path)}; leave the input out, or stop its gradient before",
+            f"{name_of(culprit[0])} gives {culprit[1].dtype.mlir}, which has no gradient, and every path from input"
+            f" {index} leads through integers: {shortened(path)}; leave the input out, or stop its gradient before",
             culprit[0],
         )
 

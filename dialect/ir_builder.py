@@ -42,7 +42,7 @@ class IRBuilder(Builder):
         return dialect.bind_results(op, call, [self.wrap(r) for r in op.results])
 
     def emit(self, op: Call, results: Sequence[TensorDesc]) -> list[Value]:
-        """Creates the operation; repeated operands or results of different types are cast (see `oneflow`)."""
+        """Creates the operation; variadic operands or results of different types are cast (see `oneflow`)."""
         if op.record.name not in self._declared:
             self._declare(op.record)
         outputs = distribute(op.record.signature.outputs, list(results), None)

@@ -74,7 +74,7 @@ def _nested_operations(root: ir.Operation) -> list[ir.Operation]:
 @dataclass
 class _Job:
     """A function: the attributes of its arguments and results, the operations to remove, the arguments of variables
-    by name, and the new values of updated arguments by number.
+    by name, and the new values of updated arguments by index.
     """
 
     function: ir.Operation
@@ -216,7 +216,7 @@ class _Job:
         operands: Sequence[ir.Value],
         attributes: Mapping[str, ir.Attribute],
     ) -> ir.Operation:
-        """Another operation in the place of `op`, with the same first results."""
+        """Another operation in place of `op`, with the same first results."""
         with ir.InsertionPoint(op):
             new = ir.Operation.create(name, kinds, operands, attributes, loc=op.location)
         for old, value in zip(op.results, new.results, strict=False):
@@ -250,11 +250,11 @@ class _Job:
         return op
 
     def _with_updates(self, op: ir.Operation, updated: Sequence[int], kinds: Sequence[ir.Type]) -> ir.Operation:
-        """The operation with further results: the new values of the operands with these numbers."""
+        """The operation with further results: the new values of the operands with these indices."""
         operands = list(op.operands)
         arguments = {i: ir.BlockArgument(operands[i]).arg_number for i in updated if _is_argument(operands[i])}
-        for i, number in arguments.items():
-            operands[i] = self.updates.get(number, operands[i])
+        for i, index in arguments.items():
+            operands[i] = self.updates.get(index, operands[i])
         attributes = {a: op.attributes[a] for a in op.attributes if a not in RESULT_SEGMENTS}
         first = len(op.results)
         new = self._replaced(op, op.name, [*(r.type for r in op.results), *kinds], operands, attributes)
@@ -295,7 +295,7 @@ class _Job:
         results = list(last.operands)
         if self.updates:
             results += self.updates.values()
-            self.results += [dict(self.arguments[number]) for number in self.updates]
+            self.results += [dict(self.arguments[index]) for index in self.updates]
             with ir.InsertionPoint(last):
                 ir.Operation.create(last.name, [], results, loc=last.location)
             last.erase()
@@ -332,14 +332,15 @@ def _flat(inputs: Mapping[str, Any]) -> Iterator[Any]:
 
 
 def _names(outputs: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
-    """For each result its name and its number in the group of this name."""
+    """For each result its name and its index in the group of this name."""
     for name, value in outputs.items():
         if value is not None:
             yield from ((name, i) for i in range(len(value) if isinstance(value, tuple) else 1))
 
 
 def _updated(op: ir.Operation, record: Operator, missing: Sequence[tuple[str, int]]) -> list[int]:
-    """The numbers of the operands whose new values the missing results are; none where one is another result."""
+    """The indices of the operands whose new values the missing results are; none where a missing result is another
+    value."""
     count = itertools.count()
     numbers = operand_call(op, record, lambda _: next(count)).inputs
     of = {f"{name}_out": value if isinstance(value, tuple) else (value,) for name, value in numbers.items()}

@@ -10,27 +10,27 @@ from contextlib import contextmanager
 
 
 class Lock:
-    """A lock to hold with `with lock.held():`.
+    """A lock, acquired by `with lock.held():`.
 
-    Another thread may hold it while the process forks. The holding thread is not in the child process, so the child
-    makes the lock anew. A `reentrant` one may be held several times by one thread. `now` is what is held, for `with
-    lock.now:` where every call counts.
+    Another thread may hold the lock while the process forks. The holding thread is not in the child process, so the
+    child creates a new lock. One thread may acquire a `reentrant` lock several times. `raw` is the lock of
+    `threading`, for `with lock.raw:` in functions whose time `held` would dominate.
     """
 
     def __init__(self, reentrant: bool = False) -> None:
         self._make = threading.RLock if reentrant else threading.Lock
-        self.now = self._make()
+        self.raw = self._make()
         _all.add(self)
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Holds the lock; releases the one that was taken, also in a child forked meanwhile."""
-        with self.now:
+        """Acquires the lock; releases the acquired lock, also in a child process that was forked meanwhile."""
+        with self.raw:
             yield
 
     def renew(self) -> None:
         """Replaces the lock by a free one."""
-        self.now = self._make()
+        self.raw = self._make()
 
 
 _all: weakref.WeakSet[Lock] = weakref.WeakSet()

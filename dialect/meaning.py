@@ -84,13 +84,13 @@ def input_stages(op: Call) -> Call:
 
     A dynamic dimension becomes a `size` expression with the value (operand, dimension).
     """
-    numbers = iter(range(len(op.operands)))
+    operand_indices = iter(range(len(op.operands)))
 
     def stage(desc: TensorDesc) -> c.Input:
-        number = next(numbers)
+        operand = next(operand_indices)
         assert desc.shape is not None, "unranked operand"
-        sizes = (Expr("size", (), dtypes.index, (number, i)) if d is None else d for i, d in enumerate(desc.shape))
-        return c.Input(tuple(sizes), desc.dtype, number)
+        sizes = (Expr("size", (), dtypes.index, (operand, i)) if d is None else d for i, d in enumerate(desc.shape))
+        return c.Input(tuple(sizes), desc.dtype, operand)
 
     inputs = {k: tuple(map(stage, v)) if isinstance(v, tuple) else v and stage(v) for k, v in op.inputs.items()}
     return Call(op.record, inputs, op.attrs)

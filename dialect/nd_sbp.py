@@ -106,7 +106,7 @@ def write_nd_sbp(nd: NdSbp) -> ir.Attribute:
 
 
 def broadcast(mesh: Mesh) -> NdSbp:
-    """The nd-SBP of a tensor that is repeated on every device."""
+    """The nd-SBP of a tensor that is replicated on every device."""
     return (B,) * len(mesh)
 
 

@@ -20,7 +20,7 @@ from oneflow.dialect.tensor_desc import TensorDesc
 
 
 class DataError(ValueError):
-    """An error of the run: a kernel refuses values of its operands, or a file."""
+    """A run-time error: a kernel refuses values of its operands, or a file."""
 
 
 @dataclass(frozen=True)
@@ -59,10 +59,10 @@ def _run(function: Callable[..., Any], op: Call, buffers: Any, stream: Any) -> N
 def _check_results(results: Sequence[Any], descs: Sequence[TensorDesc]) -> None:
     if len(results) != len(descs):
         raise ValueError(f"expected {len(descs)} results from the kernel, got {len(results)}")
-    for number, (result, desc) in enumerate(zip(results, descs, strict=True)):
+    for index, (result, desc) in enumerate(zip(results, descs, strict=True)):
         array = np.asarray(result)
         if array.shape != desc.shape or array.dtype != desc.dtype.numpy:
-            raise ValueError(f"expected result {number} of type {desc}, got {array.dtype} of shape {array.shape}")
+            raise ValueError(f"expected result {index} of type {desc}, got {array.dtype} of shape {array.shape}")
 
 
 def _read_only(array: np.ndarray) -> np.ndarray:

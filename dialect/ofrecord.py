@@ -60,12 +60,12 @@ class _Reader:
 
     def varint(self) -> int:
         """The next integer of a variable length."""
-        number = 0
+        value = 0
         for i in range(_MAX_VARINT_BYTES):
             byte = self._take(1)[0]
-            number |= (byte & 127) << (7 * i)
+            value |= (byte & 127) << (7 * i)
             if byte < 128:
-                return number
+                return value
         raise DataError(f"expected a record of OneFlow, got an integer of more than 10 bytes at byte {self.at}")
 
     def _value(self, wire: int) -> Any:
@@ -93,8 +93,8 @@ def feature(record: bytes | memoryview, name: str) -> Feature:
         DataError: there is none, or the bytes are no record.
     """
     found, names = None, []
-    for number, _, entry in _Reader(record).fields():
-        if number == 1:
+    for field_number, _, entry in _Reader(record).fields():
+        if field_number == 1:
             parts = {key: value for key, _, value in _Reader(entry).fields()}
             names.append(bytes(parts.get(1, b"")).decode(errors="replace"))
             found = parts.get(2, b"") if names[-1] == name else found
@@ -105,10 +105,10 @@ def feature(record: bytes | memoryview, name: str) -> Feature:
 
 def _feature(data: bytes | memoryview) -> Feature:
     kind, content = "bytes", b""
-    for number, _, value in _Reader(data).fields():
-        if number in KINDS:
-            kind, content = KINDS[number], value
-    items = [(wire, value) for number, wire, value in _Reader(content).fields() if number == 1]
+    for field_number, _, value in _Reader(data).fields():
+        if field_number in KINDS:
+            kind, content = KINDS[field_number], value
+    items = [(wire, value) for field_number, wire, value in _Reader(content).fields() if field_number == 1]
     if kind == "bytes":
         return Feature(kind, [bytes(value) for _, value in items])
     if kind in _FIXED:
@@ -134,8 +134,8 @@ def _unpacked(data: memoryview) -> np.ndarray:
     first = np.concatenate([[0], last[:-1] + 1])
     if (last - first >= _MAX_VARINT_BYTES).any():
         raise DataError("expected a list of integers, got an integer of more than 10 bytes")
-    place = np.arange(len(octets)) - np.repeat(first, last - first + 1)
-    parts = (octets & 127).astype(np.uint64) << (7 * place).astype(np.uint64)
+    byte_index = np.arange(len(octets)) - np.repeat(first, last - first + 1)
+    parts = (octets & 127).astype(np.uint64) << (7 * byte_index).astype(np.uint64)
     return np.add.reduceat(parts, first)
 
 
@@ -219,6 +219,6 @@ def shuffled(items: Iterator[Any], buffer_size: int, seed: int) -> Iterator[Any]
     drawn = random.Random(seed)
     buffer = [next(items) for _ in range(buffer_size)]
     for item in items:
-        place = drawn.randrange(buffer_size)
-        buffer[place], item = item, buffer[place]
+        slot = drawn.randrange(buffer_size)
+        buffer[slot], item = item, buffer[slot]
         yield item

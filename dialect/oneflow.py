@@ -2,7 +2,7 @@
 
 Each record becomes an operation of IRDL. MLIR's verifier then checks counts of operands; everything
 else is checked by `verify`, one walk over a module that costs little and runs after reading and after every
-pass. MLIR requires one type for all tensors of a repeated operand, so a list of different shapes is cast to
+pass. MLIR requires one type for all tensors of a variadic operand, so a list of different shapes is cast to
 the common type (`tensor.cast` to `tensor<?x3xf32>`), and descriptions look through the cast.
 """
 
@@ -22,7 +22,7 @@ from oneflow.dialect import dtypes
 from oneflow.dialect._mlir import ext, has_no_module, ir, irdl
 from oneflow.dialect.attributes import FUNCTION
 from oneflow.dialect.body import CAST as RETYPED
-from oneflow.dialect.body import CONSTANT, Body, BodyStep, BodySteps, Number, not_an_operator
+from oneflow.dialect.body import CONSTANT, Body, BodyStep, BodySteps, ValueId, not_an_operator
 from oneflow.dialect.locks import Lock
 from oneflow.dialect.record import (
     REGISTRY,
@@ -287,28 +287,28 @@ def _function(op: ir.Operation, symbol: str) -> ir.Operation | None:
 def _read_steps(function: ir.Operation, symbol: str) -> BodySteps:
     """The steps of a function that is a body."""
     block = function.regions[0].blocks[0]
-    numbers = {argument: -1 - i for i, argument in enumerate(block.arguments)}
+    ids = {argument: -1 - i for i, argument in enumerate(block.arguments)}
     *operations, last = [o.operation for o in block.operations]
     steps, count = [], 0
     for op in operations:
-        steps.append(_read_step(op, numbers, symbol))
-        numbers.update((result, count + i) for i, result in enumerate(op.results))
+        steps.append(_read_step(op, ids, symbol))
+        ids.update((result, count + i) for i, result in enumerate(op.results))
         count += len(op.results)
-    return BodySteps(tuple(steps), tuple(numbers[v] for v in last.operands))
+    return BodySteps(tuple(steps), tuple(ids[v] for v in last.operands))
 
 
-def _read_step(op: ir.Operation, numbers: dict[ir.Value, Number], symbol: str) -> BodyStep:
+def _read_step(op: ir.Operation, ids: dict[ir.Value, ValueId], symbol: str) -> BodyStep:
     descs = tuple(stated_desc(r) for r in op.results)
     location = op.location
     is_file = isinstance(location, ir.FileLineColLoc)
     where = (location.filename, location.start_line, location.start_col) if is_file else None
     if op.name == CAST:
-        return BodyStep(CAST, (numbers[op.operands[0]],), {}, descs, where)
+        return BodyStep(CAST, (ids[op.operands[0]],), {}, descs, where)
     if op.name == CONSTANT and isinstance(op.attributes["value"], ir.DenseElementsAttr):
         return BodyStep(CONSTANT, (), {"value": _read_constant(op, descs[0])}, descs, where)
     if not is_oneflow(op):
         raise not_an_operator(f"@{symbol}", op.name)
-    call = operand_call(op, record_of(op), numbers.__getitem__)
+    call = operand_call(op, record_of(op), ids.__getitem__)
     return BodyStep(call.record.name, tuple(call.inputs.values()), call.attrs, descs, where)
 
 
@@ -419,22 +419,22 @@ class Inference:
         return None if unknown else infer(record, call)
 
 
-def _missing_updates(record: Operator, numbers: range) -> str:
+def _missing_updates(record: Operator, indices: range) -> str:
     """The remedy where results of these numbers are missing, as in OneFlow, which updates operands in place."""
     updates = {f"{a.name}_out" for a in record.signature.inputs}
-    missing = [o.name for o in record.signature.outputs[numbers.start : numbers.stop] if o.name in updates]
+    missing = [o.name for o in record.signature.outputs[indices.start : indices.stop] if o.name in updates]
     return f"; tensors are values: add the results {', '.join(missing)} for the updated operands" if missing else ""
 
 
 def disagreement(op: ir.Operation, results: Sequence[TensorDesc] | None) -> str | None:
     """The message where the stated results contradict the inferred results, or None."""
-    for number, value in enumerate(op.results):
+    for index, value in enumerate(op.results):
         stated = stated_desc(value)
-        if results is not None and not stated.compatible(results[number]):
-            return f"{op.name}: expected result {number} of type {results[number]}, got {stated}"
-        for desc in (stated, *([results[number]] if results is not None else [])):
+        if results is not None and not stated.compatible(results[index]):
+            return f"{op.name}: expected result {index} of type {results[index]}, got {stated}"
+        for desc in (stated, *([results[index]] if results is not None else [])):
             if desc.is_too_large:
-                return f"{op.name}: result {number} has more than 2^63 - 1 bytes: {desc}"
+                return f"{op.name}: result {index} has more than 2^63 - 1 bytes: {desc}"
     return None
 
 

@@ -48,8 +48,8 @@ def _problems(op: ir.Operation) -> Iterator[str]:
     attributes = op.attributes
     yield from _wrong("", {name: attributes[name] for name in attributes if name in _KINDS})
     for side, what in (("arg_attrs", "argument"), ("res_attrs", "result")):
-        for number, own in enumerate(attributes.get(side, ())):
-            yield from _wrong(f" of {what} {number}", {n.name: n.attr for n in ir.DictAttr(own) if n.name in _KINDS})
+        for index, own in enumerate(attributes.get(side, ())):
+            yield from _wrong(f" of {what} {index}", {n.name: n.attr for n in ir.DictAttr(own) if n.name in _KINDS})
 
 
 def _wrong(of: str, attributes: Mapping[str, ir.Attribute]) -> Iterator[str]:

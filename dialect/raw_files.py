@@ -15,7 +15,7 @@ from oneflow.dialect.numpy_kernel import DataError
 
 
 class Instances:
-    """The tensors of some files; behind the last comes the first.
+    """The tensors of some files; after the last, the first again.
 
     Raises:
         DataError: a file is absent or has a part of a tensor, or there are no tensors.
@@ -42,14 +42,14 @@ class Instances:
     def __len__(self) -> int:
         return self._ends[-1]
 
-    def __getitem__(self, number: int) -> Any:
-        number %= len(self)
-        part = bisect.bisect_right(self._ends, number)
-        return self._parts[part][number - self._ends[part]]
+    def __getitem__(self, index: int) -> Any:
+        index %= len(self)
+        part = bisect.bisect_right(self._ends, index)
+        return self._parts[part][index - self._ends[part]]
 
 
-def numbered_batches(count: int, batch: int, block: int, seed: int | None) -> Iterator[list[int]]:
-    """The numbers of the tensors of each batch of `count` tensors, again and again.
+def batch_indices(count: int, batch: int, block: int, seed: int | None) -> Iterator[list[int]]:
+    """The indices of the tensors of each batch of `count` tensors, again and again.
 
     With a seed, blocks of tensors that follow one another make up the batches in random order, and the batches come
     in another order in each round.

@@ -246,7 +246,7 @@ def normalize(root: ir.Operation, registry: Registry = REGISTRY) -> bool:
     """Brings every operation of the dialect into normal form; whether anything changed.
 
     Canonical attributes, `operandSegmentSizes` where counts are ambiguous, and one type for the tensors of a
-    repeated operand.
+    variadic operand.
     """
     changed = False
     operations: list[ir.Operation] = []
@@ -330,7 +330,7 @@ def _segment_sizes(op: ir.Operation, record: Operator) -> bool:
 
 
 def share_types(op: ir.Operation, record: Operator) -> bool:
-    """Casts the tensors of a repeated operand, or result, to their common type."""
+    """Casts the tensors of a variadic operand, or result, to their common type."""
     if not any(a.is_variadic for a in (*record.signature.inputs, *record.signature.outputs)):
         return False
     changed = False
@@ -353,7 +353,7 @@ def share_types(op: ir.Operation, record: Operator) -> bool:
 
 
 def _repeated(op: ir.Operation, names: Sequence[str], args: Sequence[ArgDef], count: int) -> list[tuple[int, ...]]:
-    """The numbers of the values of each repeated operand or result."""
+    """The indices of the values of each variadic operand or result."""
     groups = distribute(args, range(count), dialect.segments(op.attributes, names, args))
     return [groups[a.name] for a in args if a.is_variadic and not a.mixed and groups[a.name]]
 

@@ -95,9 +95,9 @@ SLOTS = ("types", "sbp", "grad", *MEANINGS, "reference")
 
 @dataclass(frozen=True)
 class Law:
-    """A rewrite of one operator that canonicalization applies.
+    """A rewrite rule of an operator (in MLIR: a rewrite pattern), which canonicalization applies.
 
-    `apply(ops, op)` returns the replacement values (or one value), or None where the law does not hold.
+    `apply(ops, op)` returns the replacement values (or one value), or None where the rule does not match.
     `op` is a `Call` whose operands are `Value`s; `name` identifies the law for passes and tests.
     """
 
@@ -120,7 +120,7 @@ class Operator:
     - `control`: how the functions among the attributes run, one of `control.FORMS`.
     - `launch`, `device_kernel(op)`: the kernel on a CUDA device: `launch.source(op, name)` is source for the device's
       backend; `device_kernel(op)` an `ExternalKernel`, or None.
-    - `in_place(op)`: pairs of numbers, of a result and of the operand whose memory the kernel wants for the result.
+    - `in_place(op)`: pairs of indices, of a result and of the operand whose memory the kernel wants for the result.
     - `nd_sbp(op, mesh, products)`: the signatures on a mesh, instead of `products`, the combinations of `sbp`'s.
     - `complexity(op)`: the multiply-adds of a call, where the results and the summed sizes do not determine them.
     - `local(op, shard)`: the attributes of the call on one device, for operators with sizes among their
@@ -180,16 +180,16 @@ class Operator:
     def signatures(self, op: Call) -> list[SbpSignature]:
         """Every SBP signature of a call whose operands are `TensorDesc`s, the all-broadcast one last."""
         inputs, outputs = len(op.operands), len(op.results)
-        repeated = all_broadcast(inputs, outputs)
+        broadcast = all_broadcast(inputs, outputs)
         if isinstance(self.sbp, Absent):
             rule: Any = []
         else:
             rule = self.sbp if isinstance(self.sbp, Factors) else self.sbp(op)
         if isinstance(rule, Factors):
             rule = rule.signatures([d.shape for d in op.operands])
-        rule = [*rule, *with_partial_shape_operands([*rule, repeated], self._shape_only(op))]
+        rule = [*rule, *with_partial_shape_operands([*rule, broadcast], self._shape_only(op))]
         unaddable = [not d.dtype.has_sums for d in (*op.operands, *op.results)]
-        return [s for s in dict.fromkeys((*rule, repeated)) if not has_partials(s, unaddable)]
+        return [s for s in dict.fromkeys((*rule, broadcast)) if not has_partials(s, unaddable)]
 
     def _shape_only(self, op: Call) -> list[int]:
         """The positions of the operands of which only the shape is read."""
@@ -201,8 +201,8 @@ class Call:
     """A use of an operator, as rules see the use.
 
     Operands and results are `TensorDesc`s (types, sbp), `Value`s (grad, decompose) or `Stage`s (compute), by name:
-    `op.x`, or `op["in"]` for a Python keyword. A missing optional operand is None, a repeated one a tuple. Attributes
-    are Python values. `maybe_nonfinite` are the numbers of operands that may not be finite, `wanted` the numbers of
+    `op.x`, or `op["in"]` for a Python keyword. A missing optional operand is None, a variadic one a tuple. Attributes
+    are Python values. `maybe_nonfinite` are the indices of operands that may not be finite, `wanted` the indices of
     operands whose gradient is needed, None for all (see `dialect.reverse`).
     """
 
@@ -234,7 +234,7 @@ class Call:
 
     @property
     def operands(self) -> list[Any]:
-        """All operands in order: repeated operands are flattened, missing operands omitted."""
+        """All operands in order: variadic operands are flattened, missing operands omitted."""
         return flatten(self.inputs.values())
 
     @property
@@ -392,12 +392,13 @@ class Registry:
     def add(self, record: Operator, replace: bool = False) -> Operator:
         """Registers an operator.
 
-        A definition replaces the operator that a user defined at the same place before: a definition that runs again.
+        A definition replaces the operator that a user defined at the same file and line before: the definition runs
+        again.
         With `replace` the new operator replaces any operator of a user. A definition in a notebook replaces an
         earlier definition of the notebook.
 
         Raises:
-            SignatureError: the name is taken (the text names both places), or MLIR does not accept a name.
+            SignatureError: the name is taken (the text names both locations), or MLIR does not accept a name.
         """
         check_names(record.signature)
         registered = self._load(record.name)
@@ -436,7 +437,7 @@ class Registry:
 
 
 def _is_redefined(old: Operator, new: Operator) -> bool:
-    """Whether a definition runs again: at the same place, or in another cell of the same notebook."""
+    """Whether a definition runs again: at the same file and line, or in another cell of the same notebook."""
     return old.where == new.where or (old.is_interactive and new.is_interactive)
 
 

@@ -1,8 +1,8 @@
 """Reverse mode: from the cotangents of some values of a program to the gradients of others.
 
 A program is a list of entries in order: calls of operators on `Value`s, `Segment`s that are computed again instead of
-kept, and `Opaque`s through which no gradient flows. `pull_back` walks the list backwards with the records' gradient
-slots; a `Builder` of any kind receives the new calls.
+kept, and `OpaqueStep`s through which no gradient flows. `pull_back` walks the list backwards with the records'
+gradient slots; a `Builder` of any kind receives the new calls.
 
 Only entries between the inputs and the values with a cotangent are visited, and only the gradients that lead to an
 input are built. Cotangents of a value used several times are added at once, so that at most two are kept.
@@ -26,7 +26,7 @@ from oneflow.dialect.tensor_desc import TensorDesc
 
 
 class NotDifferentiable(OperatorError):
-    """A gradient was asked for through something that has none; `entry` is where."""
+    """A gradient is required through an entry that has none, `entry`."""
 
     def __init__(self, text: str, entry: Entry) -> None:
         super().__init__(text)
@@ -34,8 +34,8 @@ class NotDifferentiable(OperatorError):
 
 
 @dataclass(frozen=True, eq=False)
-class Opaque:
-    """A step that reads and produces values and is no operator: `name` is its name in messages."""
+class OpaqueStep:
+    """A step that is no operator, with its operands and results; `name` is its name in messages."""
 
     name: str
     operands: tuple[Value, ...]
@@ -43,15 +43,15 @@ class Opaque:
 
 
 @dataclass(frozen=True, eq=False)
-class Renamed:
-    """A value with the elements of another value, possibly of another type."""
+class Alias:
+    """A value with the elements of another value, possibly with another static type."""
 
     operands: tuple[Value]
     results: tuple[Value]
 
 
 @dataclass(frozen=True, eq=False)
-class Updated(Renamed):
+class InPlaceUpdate(Alias):
     """A value after an update in place. Gradients pass through to the value before the update."""
 
 
@@ -78,21 +78,21 @@ class Segment:
 
 
 @dataclass(frozen=True, eq=False)
-class Unsaved(Segment):
+class UnsavedSegment(Segment):
     """A segment whose results are not saved: the gradients of entries that read a result read a copy, which the
     backward part computes at the first of these gradients. The gradient of the segment itself reads the inner values.
     """
 
 
-Entry = Call | Opaque | Renamed | Segment
+Entry = Call | OpaqueStep | Alias | Segment
 Seeds = Sequence[tuple[Value, Value]]
 #: Replacements of a program's values, by the identity of the value that is replaced.
 ValueMap = dict[int, Value]
 
 
 def name_of(entry: Entry) -> str:
-    """The name of an entry in messages; empty where the entry only renames."""
-    if isinstance(entry, Renamed):
+    """The name of an entry in messages; empty for an alias."""
+    if isinstance(entry, Alias):
         return ""
     return f"oneflow.{entry.record.name}" if isinstance(entry, Call) else entry.name
 
@@ -103,7 +103,7 @@ def one_of(ops: Builder, desc: TensorDesc) -> Value:
 
 
 def zeros_like(ops: Builder, value: Value) -> Value:
-    """The gradient by a value that nothing depends on."""
+    """The gradient with respect to a value that nothing depends on."""
     return ops.call("zero_like", value)[0]
 
 
@@ -123,7 +123,8 @@ def pull_back(
     before: Callable[[Entry], None] = lambda entry: None,
     finalize: Finalize = _unchanged,
 ) -> list[Value | None]:
-    """The gradients by `wrt` of the values with the cotangents `seeds`: None for a value without influence.
+    """The gradients with respect to `wrt` of the values with the cotangents `seeds`: None for a value without
+    influence.
 
     Args:
         ops: builds the gradients.
@@ -164,7 +165,7 @@ class _Reverse:
         self.maybe_nonfinite = set(maybe_nonfinite)
         self.grads: dict[int, Value | None] = {}
         self.zero_paths: set[int] = set()
-        self.unsaved = {id(r): e for e in entries if isinstance(e, Unsaved) for r in e.results}
+        self.unsaved = {id(r): e for e in entries if isinstance(e, UnsavedSegment) for r in e.results}
         self.copies: ValueMap = {}
         self.active = [e for e in entries if self._enter(e)]
 
@@ -205,7 +206,7 @@ class _Reverse:
         return [self._input_gradient(v) for v in self.wrt]
 
     def _input_gradient(self, value: Value) -> Value | None:
-        """The gradient by an input: zeros where every path from the input leads through step functions."""
+        """The gradient with respect to an input: zeros where every path leads through step functions."""
         grad = self._final_cotangent(value)
         if grad is None and id(value) in self.zero_paths:
             grad = self.finalize(value, zeros_like(self.ops, value))
@@ -213,7 +214,7 @@ class _Reverse:
 
     def _mark_zero_path(self, entry: Entry) -> None:
         """Notes that a path leads on to the operands of an entry along which only zeros may flow."""
-        if not (isinstance(entry, Opaque) or (isinstance(entry, Call) and entry.record.grad is zero_grad)):
+        if not (isinstance(entry, OpaqueStep) or (isinstance(entry, Call) and entry.record.grad is zero_grad)):
             self.zero_paths.update(id(v) for v in entry.operands if v.dtype.is_inexact)
 
     def _final_cotangent(self, value: Value) -> Value | None:
@@ -244,7 +245,7 @@ class _Reverse:
     def _visit(self, entry: Entry, cotangents: Sequence[Value | None]) -> None:
         if isinstance(entry, Call):
             self._visit_call(entry, cotangents)
-        elif isinstance(entry, Renamed) and cotangents[0] is not None:
+        elif isinstance(entry, Alias) and cotangents[0] is not None:
             self._add(entry.operands[0], cotangents[0], entry)
         elif isinstance(entry, Segment):
             self._visit_segment(entry, cotangents)
@@ -256,8 +257,8 @@ class _Reverse:
             raise self._refused(op, op.record.grad.reason)
         op.wanted = frozenset(i for i, v in enumerate(op.operands) if id(v) in self.producers)
         operands = op.operands
-        for number, gradient in self.ops.operand_gradients(self._on_copies(op, cotangents), cotangents):
-            self._add_forced(op, operands[number], gradient)
+        for index, gradient in self.ops.operand_gradients(self._on_copies(op, cotangents), cotangents):
+            self._add_forced(op, operands[index], gradient)
         if op.record.scalar is not None or "barrier" in op.record.traits:
             self._mark_zero_path(op)
 
@@ -275,7 +276,7 @@ class _Reverse:
     def _visit_segment(self, segment: Segment, cotangents: Sequence[Value | None]) -> None:
         """Computes the segment again, on inputs that depend on the cotangents, and differentiates the copy."""
         mapping, entries = ValueMap(), segment.entries
-        if not isinstance(segment, Unsaved):
+        if not isinstance(segment, UnsavedSegment):
             mapping = self._copies_of(segment.operands, cotangents)
             mapping |= self._delayed([v for v in segment.inputs if id(v) not in mapping], cotangents)
             entries = tuple(replay(self.ops, segment.entries, mapping))
@@ -298,12 +299,12 @@ class _Reverse:
     def _copies_of(self, operands: Iterable[Value], cotangents: Sequence[Value | None]) -> ValueMap:
         """Copies of the operands that are not saved, computed again at the first use."""
         unsaved = [id(v) for v in operands if id(v) in self.unsaved]
-        for number in unsaved:
-            if number not in self.copies:
-                segment = self.unsaved[number]
+        for index in unsaved:
+            if index not in self.copies:
+                segment = self.unsaved[index]
                 replay(self.ops, segment.entries, mapping := self._delayed(segment.inputs, cotangents))
                 self.copies.update((id(r), mapping[id(r)]) for r in segment.results)
-        return {number: self.copies[number] for number in unsaved}
+        return {index: self.copies[index] for index in unsaved}
 
     def _on_copies(self, op: Call, cotangents: Sequence[Value | None]) -> Call:
         """The call on copies of the operands that are not saved."""
@@ -327,8 +328,8 @@ class _Reverse:
             names.append(name_of(at))
             value = next(v for v in at.operands if id(v) in self.producers)
             at = self.producers[id(value)]
-        number = next(i for i, v in enumerate(self.wrt) if v is value)
-        return [f"input {number}", *reversed(names)]
+        index = next(i for i, v in enumerate(self.wrt) if v is value)
+        return [f"input {index}", *reversed(names)]
 
     def _to_result(self, entry: Entry) -> list[str]:
         names: list[str] = []
@@ -365,11 +366,11 @@ def _replayed(ops: Builder, entry: Entry, mapping: ValueMap) -> Entry:
         inputs = {k: substituted(v, mapping) for k, v in entry.inputs.items()}
         results = ops.call(entry.record.name, *inputs.values(), **entry.attrs)
         replayed = Call(entry.record, inputs, entry.attrs, _regrouped(entry, results))
-    elif isinstance(entry, Updated):
-        replayed = Updated(substituted(entry.operands, mapping), (_new_value(entry.results[0]),))
-    elif isinstance(entry, Renamed):
+    elif isinstance(entry, InPlaceUpdate):
+        replayed = InPlaceUpdate(substituted(entry.operands, mapping), (_new_value(entry.results[0]),))
+    elif isinstance(entry, Alias):
         source = substituted(entry.operands[0], mapping)
-        replayed = Renamed((source,), (_renamed(ops, source, entry.results[0].desc),))
+        replayed = Alias((source,), (_renamed(ops, source, entry.results[0].desc),))
     elif isinstance(entry, Segment):
         entries = tuple(replay(ops, entry.entries, mapping))
         replayed = Segment(entries, substituted(entry.inputs, mapping), substituted(entry.results, mapping))

@@ -1,13 +1,13 @@
 """SBP: the layout of a tensor on the devices of one mesh axis, and the combinations that an operator allows.
 
-`S(axis)` splits a tensor, `B` repeats it, `P` keeps partial sums of it, and `M` partial maxima, the result of a
-maximum over a split axis, which must be reduced before use. A signature assigns one of these to every
+`S(axis)` splits a tensor, `B` (broadcast) replicates it, `P` keeps partial sums of it, and `M` partial maxima, the
+result of a maximum over a split axis, which must be reduced before use. A signature assigns one of these to every
 operand and result of a call. Most operators state theirs as factors, one letter per dimension:
 
     "m k, k n -> m n"      split along m, n or k:  S0,B->S0   B,S1->S1   S1,S0->P
 
 A factor on both sides stays split, a factor only on the left is summed over and leaves partial sums, and a
-tensor without the factor is repeated. `_` stands for a dimension that cannot be split; `g*4` for one whose 4
+tensor without the factor is broadcast. `_` stands for a dimension that cannot be split; `g*4` for one whose 4
 groups stay together: the factor is split over devices whose number divides 4. `linear` adds the
 signatures of partial sums: "each" for maps linear in every operand alone (products), "joint" for maps
 linear in all operands together (sums, movement). The all-broadcast signature always exists.
@@ -18,7 +18,7 @@ lack, while other results have these factors:
 
     Factors("m k, n k -> m n", "each").plus("n")                       a linear layer
     Factors("r c, r c -> r c").linear_in(op, "dy")                     a gradient
-    Factors("r c, r c, c -> r c, c").summing(1)                        with the gradient by a parameter of each column
+    Factors("r c, r c, c -> r c, c").summing(1)                        with the gradient of a parameter of each column
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ class Factors:
         return replace(self, sums=(*self.sums, SbpSignature(inputs, outputs)))
 
     def summing(self, *results: int) -> Factors:
-        """The same factors for a map whose results of these numbers are sums over every factor that they lack.
+        """The same factors for a map whose results at these indices are sums over every factor that they lack.
 
         Other results do not depend on the factors that they lack.
         """
@@ -171,7 +171,7 @@ class Factors:
     def signatures(self, shapes: Sequence[Shape] | None = None) -> list[SbpSignature]:
         """Every signature of these factors, for operands of `shapes` where the shapes are known.
 
-        A dimension of size 1 is broadcast, hence repeated, where another dimension of the same factor is larger.
+        A dimension of size 1 has no split where another dimension of the same factor is larger.
 
         Raises:
             ValueError: the number of factors is not the rank of an operand.
@@ -208,7 +208,7 @@ def _mark_broadcast(factors: list[str], shape: Shape, text: str) -> list[str]:
 
 
 def _tensors(operand: Any) -> Sequence[Any]:
-    """The tensors of an operand: several for a repeated one, none for a missing one."""
+    """The tensors of an operand: several for a variadic one, none for a missing one."""
     return operand if isinstance(operand, (tuple, list)) else [] if operand is None else [operand]
 
 
@@ -238,7 +238,7 @@ def has_partials(signature: SbpSignature, among: Sequence[bool]) -> bool:
 
 
 def with_partial_shape_operands(signatures: Sequence[SbpSignature], positions: Sequence[int]) -> list[SbpSignature]:
-    """Further signatures, with partial sums for repeated operands at `positions`, of which only the shape is read."""
+    """Further signatures: partial sums for broadcast operands at `positions`, of which only the shape is read."""
     return [s for signature in signatures for s in _partial_alternatives(signature, positions) if s != signature]
 
 
@@ -249,7 +249,7 @@ def _partial_alternatives(signature: SbpSignature, positions: Sequence[int]) -> 
 
 
 def all_broadcast(inputs: int, outputs: int) -> SbpSignature:
-    """The signature that every operator has: all tensors are repeated on all devices."""
+    """The signature that every operator has: all tensors are broadcast."""
     return SbpSignature((B,) * inputs, (B,) * outputs)
 
 

@@ -49,7 +49,7 @@ class BodyError(TypeError):
 class Expr:
     """A node: `kind`, arguments, element type, and for leaves a `value`.
 
-    `value` is the literal of a `const`, the number of an `arg` or `index`, (operand, dimension) of a
+    `value` is the literal of a `const`, the index of an `arg`, the id of an `index`, (operand, dimension) of a
     `size`, the tensor stage of a `load` and the (operator, axis) text of a `checked` position.
     """
 
@@ -160,9 +160,9 @@ def const(value: Number | complex, dtype: DType) -> Expr:
     return Expr("const", (), dtype, int(value))
 
 
-def arg(number: int, dtype: DType) -> Expr:
-    """Operand `number` of a scalar body."""
-    return Expr("arg", (), dtype, number)
+def arg(index: int, dtype: DType) -> Expr:
+    """Operand `index` of a scalar body."""
+    return Expr("arg", (), dtype, index)
 
 
 def _number_like(x: Expr, number: Number) -> Expr:

@@ -2,8 +2,8 @@
 
     matmul(a, b, _add_to_output?, transpose_a: bool = False, alpha: double = 1.0) -> out
 
-A name alone is an operand; `?` makes it optional, `*` repeated, `+` repeated at least once and `+2` at
-least twice; `**` is repeated with an element type and a rank for each value. A name with a kind is an
+A name alone is an operand; `?` makes it optional, `*` variadic, `+` variadic with at least one value and `+2`
+with at least two; `**` is variadic with an element type and a rank for each value. A name with a kind is an
 attribute, mandatory unless a default follows. Names after the arrow are results.
 """
 
@@ -38,7 +38,7 @@ MAX_MIXED_OPERANDS = 64
 class ArgDef:
     """An operand or result: `min_count` to `max_count` tensors (`max_count` None: any number).
 
-    Repeated tensors share an element type and a rank unless the tensors are `mixed`; there are at most
+    Variadic tensors share an element type and a rank unless the tensors are `mixed`; there are at most
     `MAX_MIXED_OPERANDS` mixed tensors.
     """
 
@@ -227,13 +227,13 @@ def parse_signature(text: str) -> Signature:
 
 
 def counts_of(args: Sequence[ArgDef], total: int) -> list[int]:
-    """The number of values of each name: the rest is divided evenly among repeated names, or assigned to open names
+    """The number of values of each name: the rest is divided evenly among variadic names, or assigned to open names
     in order.
     """
     least = sum(a.min_count for a in args)
     spare, counts = total - least, []
-    repeated = sum(a.is_variadic for a in args)
-    share = None if repeated < 2 or spare % repeated else spare // repeated
+    variadic = sum(a.is_variadic for a in args)
+    share = None if variadic < 2 or spare % variadic else spare // variadic
     for arg in args:
         if share is not None:
             more = share if arg.is_variadic else 0

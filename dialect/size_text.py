@@ -122,10 +122,10 @@ def _evaluate(node: ast.expr, likes: Sequence[Any]) -> Any:
 
 
 def _size_named(name: str, likes: Sequence[Any]) -> Any:
-    number = int(name[1:]) if name[:1] == "d" and name[1:].isdecimal() else len(likes)
-    if number >= len(likes):
+    index = int(name[1:]) if name[:1] == "d" and name[1:].isdecimal() else len(likes)
+    if index >= len(likes):
         raise ValueError(f"expected one of {len(likes)} sizes d0, d1, .., got {name}")
-    return likes[number]
+    return likes[index]
 
 
 def _real(value: Any) -> Any:

@@ -1,13 +1,13 @@
 """Sorting in the compute algebra: the one mechanism of all operators that order elements.
 
-    sorted_positions(x, axis)              the position in `x` of each element of the sorted rows
-    take(x, positions, axis)               the elements at these positions
-    insertion_point(size, goes_before)     a binary search, written out
+    argsort(x, axis)                       the index in `x` of each element of the sorted rows
+    take_along_axis(x, indices, axis)      the elements at these indices
+    partition_point(size, precedes)        a binary search, written out
 
 Runs of `RUN` elements are ordered by counting, then pairs of runs are merged until one run is left. A merge is a
-gather: each position of a pair finds by a binary search how many of its elements come from the left run (Odeh et al.,
-"Merge Path", 2012). All positions are independent of each other, on every backend. A row of dynamic size is one run.
-The order is stable; NaN is larger than every number, as in NumPy and PyTorch.
+gather: each element of the merged run finds by a binary search how many of its elements come from the left run (Odeh
+et al., "Merge Path", 2012). All elements are independent of each other, on every backend. A row of dynamic size is
+one run. The order is stable; NaN is larger than every number, as in NumPy and PyTorch.
 """
 
 from __future__ import annotations
@@ -25,32 +25,32 @@ from oneflow.dialect.scalar import Expr
 RUN = 16
 
 
-def sorted_positions(x: Stage, axis: int, descending: bool = False) -> Stage:
-    """Positions (i64, of the shape of `x`) along `axis` that bring each row of `x` into order."""
+def argsort(x: Stage, axis: int, descending: bool = False) -> Stage:
+    """The indices along `axis` (i64, of the shape of `x`) that sort each row of `x`."""
     keys = c.convert(x, dtypes.uint8) if x.dtype.kind == "bool" else x
     size = x.shape[axis]
     if size == 0:
         return c.element_wise(x.shape, lambda *at: s.const(0, dtypes.int64))
     width = min(RUN, size) if isinstance(size, int) else size
     rows = _Rows(keys, axis, descending)
-    positions = rows.counted(width)
+    indices = rows.rank_sort(width)
     while isinstance(width, int) and isinstance(size, int) and width < size:
-        positions = rows.merged(positions, width)
+        indices = rows.merge(indices, width)
         width *= 2
-    return positions
+    return indices
 
 
-def take(x: Stage, positions: Stage, axis: int) -> Stage:
-    """The elements of `x` at `positions` along `axis`, which are known to be inside."""
-    return c.element_wise(positions.shape, lambda *at: x[along(at, axis, _index(positions[at]))], x.dtype)
+def take_along_axis(x: Stage, indices: Stage, axis: int) -> Stage:
+    """The elements of `x` at `indices` along `axis`, which are known to be within bounds."""
+    return c.element_wise(indices.shape, lambda *at: x[along(at, axis, _index(indices[at]))], x.dtype)
 
 
-def along(at: Sequence[Any], axis: int, position: Any) -> tuple[Any, ...]:
-    """The position `at` with another one along `axis`."""
-    return (*at[:axis], position, *at[axis + 1 :])
+def along(at: Sequence[Any], axis: int, index: Any) -> tuple[Any, ...]:
+    """The index `at` with another index along `axis`."""
+    return (*at[:axis], index, *at[axis + 1 :])
 
 
-def comes_before(a: Expr, b: Expr, descending: bool = False) -> Expr:
+def precedes(a: Expr, b: Expr, descending: bool = False) -> Expr:
     """Whether `a` precedes `b`; false for equal elements."""
     if descending:
         a, b = b, a
@@ -58,17 +58,18 @@ def comes_before(a: Expr, b: Expr, descending: bool = False) -> Expr:
     return less | (s.isnan(b) & ~s.isnan(a)) if a.dtype.is_float else less
 
 
-def insertion_point(size: int, goes_before: Callable[[Expr], Expr], limit: Expr | None = None) -> Expr:
+def partition_point(size: int, precedes: Callable[[Expr], Expr], limit: Expr | None = None) -> Expr:
     """How many of the first `size` (or `limit`) elements precede a point.
 
-    `goes_before(k)` says so of element k, which is at most `size - 1`.
+    `precedes(k)` says whether element k, at most `size - 1`, precedes the point; it holds for a prefix of the
+    elements.
     """
     position = s.const(0, dtypes.index)
     bit = 1 << max(size, 1).bit_length() - 1
     while bit:
         more = position + bit
         inside = more <= (s.const(size, dtypes.index) if limit is None else limit)
-        position = s.where(inside & goes_before(s.minimum(more - 1, max(size - 1, 0))), more, position)
+        position = s.where(inside & precedes(s.minimum(more - 1, max(size - 1, 0))), more, position)
         bit //= 2
     return position
 
@@ -84,20 +85,20 @@ class _Rows:
         self.x, self.axis, self.descending = x, axis, descending
         self.size: Size = x.shape[axis]
 
-    def before(self, x: Stage, at: Sequence[Any], first: Any, second: Any) -> Expr:
+    def precedes(self, x: Stage, at: Sequence[Any], first: Any, second: Any) -> Expr:
         """Whether the element at `first` of the row through `at` precedes the element at `second`."""
         a, b = (x[along(at, self.axis, self._inside(p))] for p in (first, second))
-        return comes_before(a, b, self.descending)
+        return precedes(a, b, self.descending)
 
     def _inside(self, position: Any) -> Any:
-        """A position that may be outside of a row; the element of such a position is not used."""
+        """An index clamped to the row; the element of an index out of bounds is not used."""
         if not isinstance(self.size, int) or position.kind == "index":
             return position
         return s.maximum(s.minimum(position, self.size - 1), 0)
 
-    def counted(self, width: Size) -> Stage:
-        """Positions that bring runs of `width` elements into order: the rank of an element is the number of elements
-        before the element.
+    def rank_sort(self, width: Size) -> Stage:
+        """The indices that sort runs of `width` elements: the rank of an element is the number of elements before the
+        element.
         """
         is_complete = width == self.size
         x, axis = self.x, self.axis
@@ -105,28 +106,28 @@ class _Rows:
         def begin(position: Expr) -> Any:
             return s.const(0, dtypes.index) if is_complete else position // width * width
 
-        def goes_before(*at: Expr) -> Expr:
+        def is_before(*at: Expr) -> Expr:
             *position, step = at
             own, other = position[axis], begin(position[axis]) + step
-            earlier = self.before(x, position, other, own)
-            tied = ~self.before(x, position, own, other) & (other < own)
+            earlier = self.precedes(x, position, other, own)
+            tied = ~self.precedes(x, position, own, other) & (other < own)
             return s.cast((earlier | tied) & (other < self.size), dtypes.int64)
 
-        ranks = c.sum_(x.shape, [width], goes_before)
+        ranks = c.sum_(x.shape, [width], is_before)
 
-        def position_of(*at: Expr) -> Expr:
+        def index_of_rank(*at: Expr) -> Expr:
             *position, step = at
             other = begin(position[axis]) + step
             rank = _index(ranks[along(position, axis, self._inside(other))])
             is_inside = (other < self.size) & rank.eq(position[axis] - begin(position[axis]))
             return s.where(is_inside, s.cast(other, dtypes.int64), s.const(0, dtypes.int64))
 
-        return c.sum_(x.shape, [width], position_of)
+        return c.sum_(x.shape, [width], index_of_rank)
 
-    def merged(self, positions: Stage, width: int) -> Stage:
-        """Positions that bring runs of twice `width` into order, from positions for runs of `width`."""
+    def merge(self, indices: Stage, width: int) -> Stage:
+        """The indices that sort runs of twice `width`, from the indices that sort runs of `width`."""
         assert isinstance(self.size, int)
-        values, size, axis = take(self.x, positions, self.axis), self.size, self.axis
+        values, size, axis = take_along_axis(self.x, indices, self.axis), self.size, self.axis
 
         def source(*at: Expr) -> Expr:
             begin = at[axis] // (2 * width) * (2 * width)
@@ -136,12 +137,12 @@ class _Rows:
             def from_left(k: Expr) -> Expr:
                 """Whether element k of the left run is one of the first `step` of the merged run."""
                 other = step - 1 - k
-                return (other >= right) | ~self.before(values, at, begin + width + other, begin + k)
+                return (other >= right) | ~self.precedes(values, at, begin + width + other, begin + k)
 
-            count = insertion_point(width, from_left, s.minimum(step, left))
+            count = partition_point(width, from_left, s.minimum(step, left))
             rest = step - count
-            takes_left = (rest >= right) | ~self.before(values, at, begin + width + rest, begin + count)
+            takes_left = (rest >= right) | ~self.precedes(values, at, begin + width + rest, begin + count)
             chosen = begin + s.where((count < left) & takes_left, count, rest + width)
             return s.cast(chosen, dtypes.int64)
 
-        return take(positions, c.element_wise(positions.shape, source), axis)
+        return take_along_axis(indices, c.element_wise(indices.shape, source), axis)

@@ -66,10 +66,10 @@ def find_invalid_text(text: str, forward_reference: int | None = None) -> Invali
     return None if forward_reference is None else _unparsable(text, forward_reference)
 
 
-def invalid_text_at(text: str, message: str, place: int) -> InvalidText:
-    """The fault of a text at a position."""
-    before = text[:place]
-    return InvalidText(message, before.count("\n") + 1, place - before.rfind("\n"))
+def invalid_text_at(text: str, message: str, offset: int) -> InvalidText:
+    """The fault of a text at an offset."""
+    before = text[:offset]
+    return InvalidText(message, before.count("\n") + 1, offset - before.rfind("\n"))
 
 
 def _bad_string(text: str) -> tuple[str, int] | None:

@@ -1,9 +1,9 @@
-"""Documents of tokens in Megatron's files: `prefix.idx` has the lengths and places of documents in `prefix.bin`.
+"""Documents of tokens in Megatron's files: `prefix.idx` has lengths and byte offsets of documents in `prefix.bin`.
 
     prefix.idx: MMIDIDX and two zeros, version (u64), element type (u8), documents (u64), offsets (u64),
-                lengths (i32 each), places in bytes (i64 each), offsets (i64 each)
+                lengths (i32 each), byte offsets (i64 each), offsets (i64 each)
 
-A sample is `seq_length` tokens and a label behind them; samples follow one another in the documents, which are
+A sample is `seq_length` tokens and a label after them; samples follow one another in the documents, which are
 repeated for as many epochs as samples need.
 """
 
@@ -21,7 +21,7 @@ from oneflow.dialect.numpy_kernel import DataError
 
 MAGIC = b"MMIDIDX\0\0"
 _HEADER = struct.Struct("<QBQQ")
-#: The element types of tokens, by their numbers in the file.
+#: The element types of tokens, by their codes in the file.
 TYPES = {1: "u1", 2: "i1", 3: "<i2", 4: "<i4", 5: "<i8", 6: "<f4", 7: "<f8", 8: "<u2"}
 #: The share of an epoch's samples from which on the last epoch is shuffled with the others.
 WHOLE_EPOCH = 0.8
@@ -56,15 +56,20 @@ class Documents:
             )
         dtype = np.dtype(TYPES[code])
         lengths = np.frombuffer(index, "<i4", documents, start).astype(np.int64)
-        places = np.frombuffer(index, "<i8", documents, start + 4 * documents)
-        ends = places + lengths * dtype.itemsize
-        if (lengths < 0).any() or (places < 0).any() or (places % dtype.itemsize).any() or (ends > len(data)).any():
+        pointers = np.frombuffer(index, "<i8", documents, start + 4 * documents)
+        ends = pointers + lengths * dtype.itemsize
+        if (
+            (lengths < 0).any()
+            or (pointers < 0).any()
+            or (pointers % dtype.itemsize).any()
+            or (ends > len(data)).any()
+        ):
             raise DataError(
                 f"{name}: expected documents inside of the {len(data)} bytes of the other file, got lengths from"
                 f" {lengths.min()} and ends up to {ends.max()}"
             )
         usable = len(data) // dtype.itemsize * dtype.itemsize
-        return lengths, places // dtype.itemsize, data[:usable].view(dtype)
+        return lengths, pointers // dtype.itemsize, data[:usable].view(dtype)
 
 
 class Samples:
@@ -87,26 +92,26 @@ class Samples:
         drawn = np.random.default_rng(random_seed % 2**64) if shuffle else None
         self.order = _joined([np.tile(share, full_epochs), np.tile(share, epochs - full_epochs)], drawn)
         first = (full_epochs * per_epoch - label_length) // seq_length
-        self.numbers = _joined([np.arange(first), np.arange(first, self.count)], drawn)
+        self.sample_order = _joined([np.arange(first), np.arange(first, self.count)], drawn)
         self.ends = np.cumsum(documents.lengths[self.order])
 
-    def __getitem__(self, number: int) -> np.ndarray:
+    def __getitem__(self, index: int) -> np.ndarray:
         """The tokens of a sample.
 
         Raises:
             DataError: there are fewer samples.
         """
-        if not 0 <= number < self.count:
-            raise DataError(f"expected the number of one of {self.count} samples, got {number}; see num_samples")
-        at = int(self.numbers[number]) * self.seq_length
-        place = int(np.searchsorted(self.ends, at, "right"))
+        if not 0 <= index < self.count:
+            raise DataError(f"expected the index of one of {self.count} samples, got {index}; see num_samples")
+        at = int(self.sample_order[index]) * self.seq_length
+        document_index = int(np.searchsorted(self.ends, at, "right"))
         parts, missing = [], self.length
         while missing:
-            document = self.order[place]
-            behind = int(self.ends[place]) - at
+            document = self.order[document_index]
+            behind = int(self.ends[document_index]) - at
             begin = int(self.documents.begins[document]) + int(self.documents.lengths[document]) - behind
             parts.append(self.documents.tokens[begin : begin + min(behind, missing)])
-            missing, at, place = missing - len(parts[-1]), at + len(parts[-1]), place + 1
+            missing, at, document_index = missing - len(parts[-1]), at + len(parts[-1]), document_index + 1
         return np.concatenate(parts)
 
 

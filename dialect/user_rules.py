@@ -1,8 +1,8 @@
 """The slots that users give: an exception or a wrong result of a function is an error with its operator, slot and
-place.
+source location.
 
 Rules of built-in operators are called directly; rules of users are called by `guard`, so that an error in a rule
-is reported with the user's operator, slot and place.
+is reported with the user's operator, slot and source location.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ class UserRule:
 
     name: str
     slot: str
-    place: str
+    location: str
 
     def error(self, text: str) -> OperatorError:
         """An error of the rule."""
-        return OperatorError(f"oneflow.{self.name}: its slot {self.slot} ({self.place}): {text}")
+        return OperatorError(f"oneflow.{self.name}: its slot {self.slot} ({self.location}): {text}")
 
     def expected(self, what: str, value: Any) -> OperatorError:
         """The error of a rule with an unexpected result."""
@@ -96,7 +96,7 @@ class UserRule:
 
 def guard(name: str, slot: str, function: Rule) -> Rule:
     """The function of a slot with a check, whose errors are reported as the user's."""
-    rule, check = UserRule(name, slot, _place(function)), _CHECKS[slot]
+    rule, check = UserRule(name, slot, _location(function)), _CHECKS[slot]
     inside = rule.nested if slot == "decompose" else contextlib.nullcontext
 
     @functools.wraps(function)
@@ -157,7 +157,7 @@ def check_factors(signature: Signature, factors: Factors) -> Factors:
     return factors
 
 
-def _place(function: Rule) -> str:
+def _location(function: Rule) -> str:
     code = getattr(inspect.unwrap(function), "__code__", None)
     return f"{code.co_filename}:{code.co_firstlineno}" if code else type(function).__name__
 
@@ -237,7 +237,7 @@ def _grad(rule: UserRule, args: tuple[Any, ...], result: Any) -> dict[str, Any]:
 
 
 def _gradients(rule: UserRule, name: str, operand: Any, grad: Any) -> Any:
-    """The gradient of an operand, or the gradients of the tensors of a repeated operand."""
+    """The gradient of an operand, or the gradients of the tensors of a variadic operand."""
     if not isinstance(operand, tuple) or grad is None:
         return _gradient(rule, name, operand, grad)
     if not isinstance(grad, (tuple, list)) or len(grad) != len(operand):

@@ -89,7 +89,7 @@ def set_device(device: str | devices.Device | int) -> None:
     Raises:
         CudaError: there is no such device.
     """
-    devices.CURRENT_NUMBER[0] = _BACKEND.open_device(_number(device)).number
+    devices.CURRENT_NUMBER[0] = _BACKEND.open_device(_number(device)).ordinal
 
 
 @dataclass(frozen=True)

@@ -94,22 +94,23 @@ class Autodiff(Pass):
 
 @dataclass
 class _Program:
-    """The body of a function as entries of reverse mode with their locations; `at` is the location of the operation
-    that is read.
+    """The body of a function as entries of reverse mode with their locations.
+
+    `location` is the location of the operation that is being read.
     """
 
     ops: IRBuilder
-    at: ir.Location
+    location: ir.Location
     values: dict[ir.Value, Value] = field(default_factory=dict)
     entries: list[reverse.Entry] = field(default_factory=list)
     locations: dict[int, ir.Location] = field(default_factory=dict)
 
     def add(self, op: ir.Operation, registry: Registry) -> None:
         """Appends an operation to the list."""
-        self.at = op.location
+        self.location = op.location
         entry = self._entry(op, registry)
         self.entries.append(entry)
-        self.locations[id(entry)] = self.at
+        self.locations[id(entry)] = self.location
 
     def _entry(self, op: ir.Operation, registry: Registry) -> reverse.Entry:
         if op.name.startswith(dialect.PREFIX):
@@ -117,9 +118,9 @@ class _Program:
             return dialect.bind_results(op, call, [self._define(r) for r in op.results])
         operands = tuple(self.value(v) for v in operands_of(op) if from_mlir(v.type) is not None)
         if op.name == dialect.CAST and operands:
-            return reverse.Renamed((operands[0],), (self._define(op.results[0], operands[0]),))
+            return reverse.Alias((operands[0],), (self._define(op.results[0], operands[0]),))
         results = [r for r in op.results if from_mlir(r.type) is not None]
-        return reverse.Opaque(op.name, operands, tuple(self._define(r) for r in results))
+        return reverse.OpaqueStep(op.name, operands, tuple(self._define(r) for r in results))
 
     def value(self, handle: ir.Value) -> Value:
         """The value of a handle; a value that a region reads from outside is defined at its first use."""
@@ -131,7 +132,7 @@ class _Program:
             desc = desc.meet(source.desc)
         if desc.shape is None:
             raise PassError(
-                f"expected tensors of known rank, got {handle.type}; run oneflow-infer-types first", self.at
+                f"expected tensors of known rank, got {handle.type}; run oneflow-infer-types first", self.location
             )
         self.values[handle] = Value(self.ops, handle, desc)
         return self.values[handle]
@@ -195,15 +196,15 @@ class _Gradient:
         for text in self.options.wrt:
             if not text.isdecimal() or int(text) >= count or self.options.wrt.count(text) > 1:
                 raise self._error(f"expected wrt to be distinct argument indices below {count}, got {text!r}")
-        numbers = [int(text) for text in self.options.wrt]
-        for number in numbers:
-            kind = self.arguments[number].type
-            if not _is_inexact(self.arguments[number]):
+        indices = [int(text) for text in self.options.wrt]
+        for index in indices:
+            kind = self.arguments[index].type
+            if not _is_inexact(self.arguments[index]):
                 raise self._error(
-                    "expected wrt to be arguments that are tensors of floats or complex numbers, got"
-                    f" {number}: {kind}"
+                    "expected wrt to be arguments that are tensors of floats or complex numbers,"
+                    f" got argument {index} of type {kind}"
                 )
-        return numbers
+        return indices
 
     def build(self) -> None:
         """Builds the gradient before the return and returns it."""

@@ -73,12 +73,12 @@ class Option:
         """
         if self.type is bool:
             return self._named(parse_bool, text)
-        number = next((t for t in (self.type, *typing.get_args(self.type)) if t in (int, float)), None)
-        if number is not None:
+        numeric_type = next((t for t in (self.type, *typing.get_args(self.type)) if t in (int, float)), None)
+        if numeric_type is not None:
             try:
-                return number(text)
+                return numeric_type(text)
             except ValueError:
-                raise PipelineError(f"option {self.name}: expected {number.__name__}, got {text!r}") from None
+                raise PipelineError(f"option {self.name}: expected {numeric_type.__name__}, got {text!r}") from None
         if self.type is str:
             return text
         items = [t.strip() for t in text.split(",") if t.strip()]

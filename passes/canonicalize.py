@@ -25,7 +25,7 @@ from oneflow.passes.walk import gather
 
 FOLDING = "constant-folding"
 CONSTANT = "arith.constant"
-#: OneFlow's bookkeeping that says where an operation runs; laws apply only within one placement.
+#: OneFlow's bookkeeping that says where an operation runs; a law rewrites only operations of one placement.
 PLACEMENT = ("device_tag", "device_name")
 #: The attributes that a replacement copies from the replaced operation.
 INHERITED = (*PLACEMENT, "hierarchy", "scope_symbol_id")
@@ -80,7 +80,7 @@ class LawBuilder(IRBuilder):
         self._inherited: dict[str, ir.Attribute] = {}
 
     def begin(self, op: ir.Operation) -> None:
-        """Builds before `op` from now on, in its place and placement."""
+        """Sets the insertion point before `op`, and the placement of `op`."""
         self.ip, self.loc, self.created = ir.InsertionPoint(op), op.location, []
         self._inherited = {n: op.attributes[n] for n in INHERITED if n in op.attributes}
 
@@ -171,7 +171,7 @@ class _Rewriter:
         return op.name in (dialect.CAST, CONSTANT) or dialect.record_of(op, self.registry).pure
 
     def _rewrite(self, op: ir.Operation) -> None:
-        """Folds the operation or applies the first law that holds."""
+        """Folds the operation or applies the first law that matches."""
         laws = [law for law in dialect.record_of(op, self.registry).laws if not self.laws or law.name in self.laws]
         foldable = self.folds and bool(op.operands) and self._all_constant(op)
         if not laws and not foldable:

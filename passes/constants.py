@@ -74,16 +74,16 @@ def can_write(array: np.ndarray) -> bool:
     return is_splat(array) or (array.size <= MAX_WRITTEN_ELEMENTS and array.dtype != np.uint8)
 
 
-def write(ops: Builder, array: np.ndarray, place: tuple[ir.InsertionPoint, ir.Location]) -> Value:
+def write(ops: Builder, array: np.ndarray, position: tuple[ir.InsertionPoint, ir.Location]) -> Value:
     """The array as a value: the operator `constant`, or `arith.constant`."""
     dtype = dtypes.from_numpy(array.dtype)
     if is_splat(array):
         return ops.call("constant", dtype=dtype, shape=array.shape, **_splat_attributes(array, dtype))[0]
     if dtype.is_complex:
-        pairs = write(ops, np.stack([array.real, array.imag], -1), place)
+        pairs = write(ops, np.stack([array.real, array.imag], -1), position)
         return ops.call("view_as_complex", pairs)[0]
     dense = dense_attribute(array, dtype)
-    point, location = place
+    point, location = position
     return ops.wrap(arith.ConstantOp(dense.type, dense, ip=point, loc=location).result)
 
 

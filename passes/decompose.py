@@ -32,7 +32,7 @@ class Decompose(Pass):
         %y = "oneflow.broadcast_div"(%e, %s)
 
     A decomposition need not compare the dynamic sizes that its operator compares: `oneflow-assert-sizes` writes these
-    checks, and comes before.
+    checks, and runs before.
     """
 
     name: ClassVar[str] = "oneflow-decompose"

@@ -22,7 +22,7 @@ from oneflow.passes.sbp import annotations as notes
 from oneflow.passes.sbp.boxing import Boxing
 from oneflow.passes.sbp.cost import Assignment, Costs, Machine
 from oneflow.passes.sbp.explain import explain
-from oneflow.passes.sbp.graph import Graph, GraphReader, operations_in
+from oneflow.passes.sbp.graph import SbpGraph, SbpGraphBuilder, operations_in
 from oneflow.passes.sbp.inference import Inference
 from oneflow.passes.sbp.interconnects import interconnect, interconnect_named
 from oneflow.passes.sbp.placements import assign_placements
@@ -93,11 +93,20 @@ class InferSbp(Pass):
         costs = [Costs(s.mesh, machine, Boxing(s.mesh)) for s in submeshes.values()]
         structure = Structure.of(module.operation)
         operations = {f.name: f.op for f in structure.functions.values()}
-        readers = [GraphReader(s.mesh, registry, operations, submeshes, name) for name, s in submeshes.items()]
+        graph_builders = [
+            SbpGraphBuilder(s.mesh, registry, operations, submeshes, name) for name, s in submeshes.items()
+        ]
         drawings: list[Drawing] = []
         inferences = [
-            Inference(self.strategy, self.time_limit, structure, reader, one, self._watch(drawings, reader, one))
-            for one, reader in zip(costs, readers, strict=True)
+            Inference(
+                self.strategy,
+                self.time_limit,
+                structure,
+                graph_builder,
+                cost,
+                self._watch(drawings, graph_builder, cost),
+            )
+            for cost, graph_builder in zip(costs, graph_builders, strict=True)
         ]
         bodies = [f for f in structure.functions.values() if _is_only_body(structure, f)]
         for function in structure.functions.values():
@@ -123,13 +132,13 @@ class InferSbp(Pass):
         return Machine(bandwidth, latency, self.compute, self.memory)
 
     def _watch(
-        self, drawings: list[Drawing], reader: GraphReader, costs: Costs
-    ) -> Callable[[Function, Graph, Assignment], None]:
+        self, drawings: list[Drawing], graph_builder: SbpGraphBuilder, costs: Costs
+    ) -> Callable[[Function, SbpGraph, Assignment], None]:
         """Notes, and explains, the functions that are inferred on a placement."""
 
-        def watch(function: Function, graph: Graph, assignment: Assignment) -> None:
-            if graph.nodes or len(reader.submeshes) == 1:
-                drawings.append(Drawing(_title(function, reader), graph, assignment, costs))
+        def watch(function: Function, graph: SbpGraph, assignment: Assignment) -> None:
+            if graph.nodes or len(graph_builder.submeshes) == 1:
+                drawings.append(Drawing(_title(function, graph_builder), graph, assignment, costs))
                 self._explain(drawings[-1])
 
         return watch
@@ -167,9 +176,13 @@ def _write_out_boxing(function: Function, registry: Registry) -> None:
             replace(op, record.decompose, registry)
 
 
-def _title(function: Function, reader: GraphReader) -> str:
+def _title(function: Function, graph_builder: SbpGraphBuilder) -> str:
     """The title of a drawing: the function, and the placement if there are several."""
-    return function.name if len(reader.submeshes) == 1 else f"{function.name}, {reader.submeshes[reader.placement]},"
+    return (
+        function.name
+        if len(graph_builder.submeshes) == 1
+        else f"{function.name}, {graph_builder.submeshes[graph_builder.placement]},"
+    )
 
 
 def callees_first(structure: Structure) -> Iterator[Function]:

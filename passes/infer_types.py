@@ -157,8 +157,8 @@ class _Refiner:
         uses = self.structure.fixed.pop(value, None)
         if not uses:
             return
-        point, place = _after(value)
-        back = tensor.CastOp(old, value, ip=point, loc=place).result
+        point, location = _after(value)
+        back = tensor.CastOp(old, value, ip=point, loc=location).result
         for use in uses:
             use.op.operands[use.index] = back
 
@@ -187,9 +187,9 @@ class _Refiner:
         change.
         """
         news = []
-        for number in range(0 if function.name in self.structure.referenced else len(function.results)):
-            known = self._known([Operand(op, number) for op in function.returns])
-            if known is not None and function.refine_result(number, known, self.type_of):
+        for index in range(0 if function.name in self.structure.referenced else len(function.results)):
+            known = self._known([Operand(op, index) for op in function.returns])
+            if known is not None and function.refine_result(index, known, self.type_of):
                 news += [c.function for c in self.structure.calls_of(function)]
                 news += [u.function for u in self.structure.body_uses_of(function)]
         for call in self.structure.calls_of(function):
@@ -214,15 +214,15 @@ class _Refiner:
         calls, uses = self.structure.calls_of(callee), self.structure.body_uses_of(callee)
         by_use = [self._body_inputs(use) for use in uses]
         news = False
-        for number, argument in enumerate(callee.arguments):
-            known = self._known([Operand(c.op, number) for c in calls], [descs[number] for descs in by_use])
+        for index, argument in enumerate(callee.arguments):
+            known = self._known([Operand(c.op, index) for c in calls], [descs[index] for descs in by_use])
             news |= known is not None and self._refine(argument, known)
         if news:
             callee.update_type()
         return news
 
     def _insert_casts(self) -> None:
-        """Casts values to their required types, and the tensors of repeated operands to a shared type."""
+        """Casts values to their required types, and the tensors of variadic operands to a shared type."""
         for function in self.structure.functions.values():
             for op in function.operations:
                 if op.name != dialect.CAST:
@@ -231,12 +231,12 @@ class _Refiner:
                 for source in join.sources:
                     self._cast_to(source, join.targets[0].type)
             for op in function.returns:
-                for number, result in enumerate(function.results):
-                    self._cast_to(Operand(op, number), result)
+                for index, result in enumerate(function.results):
+                    self._cast_to(Operand(op, index), result)
             for call in function.calls:
                 callee = self.structure.functions.get(call.callee)
-                for number, input_type in enumerate(callee.inputs if callee else ()):
-                    self._cast_to(Operand(call.op, number), input_type)
+                for index, input_type in enumerate(callee.inputs if callee else ()):
+                    self._cast_to(Operand(call.op, index), input_type)
 
         for function in self.structure.functions.values():
             self._erase_casts(function)

@@ -125,12 +125,12 @@ def clone_with(op: ir.Operation, values: dict[ir.Value, ir.Value], inside: bool 
     """
     copy = op.clone(ir.InsertionPoint.current).operation
 
-    def place(inner: ir.Operation) -> ir.WalkResult:
-        for number, operand in enumerate(inner.operands):
+    def remap_operands(inner: ir.Operation) -> ir.WalkResult:
+        for index, operand in enumerate(inner.operands):
             if operand in values:
-                inner.operands[number] = values[operand]
+                inner.operands[index] = values[operand]
         return ir.WalkResult.ADVANCE
 
-    copy.walk(place) if inside and len(copy.regions) else place(copy)
+    copy.walk(remap_operands) if inside and len(copy.regions) else remap_operands(copy)
     values.update(zip(op.results, copy.results, strict=True))
     return copy

@@ -96,7 +96,7 @@ class _Boxer:
         op.operands[index] = boxed
 
     def _source(self, value: ir.Value) -> ir.Value:
-        """The tensor behind casts to less specific types."""
+        """The tensor before casts to less specific types."""
         while not isinstance(value.owner, ir.Block) and self.layouts.is_relaxing_cast(value.owner):
             value = value.owner.operands[0]
         return value

@@ -41,9 +41,9 @@ class JoinBoxing(Pass):
         %4 = "oneflow.sgd_update"(%w, %3, %rate) {..}
 
     Reductions move to where the last of their operands is computed, so that the reductions overlap with later work. A
-    bucket is one collective of several tensors, of at most `bytes` together on a rank (by default the number of the
-    interconnect), or of one larger tensor: the first of many gradients are reduced while the last are computed. Sizes
-    are sizes of logical shapes, so that all ranks join the same casts.
+    bucket is one collective of several tensors, of at most `bytes` together on a rank (by default `joined_bytes` of
+    the interconnect), or of one larger tensor: the first of many gradients are reduced while the last are computed.
+    Sizes are sizes of logical shapes, so that all ranks join the same casts.
     """
 
     name: ClassVar[str] = "oneflow-join-boxing"
@@ -55,16 +55,16 @@ class JoinBoxing(Pass):
         Raises:
             PassError: the program is not annotated and boxed, or the option is below 0.
         """
-        most = interconnect().joined_bytes if self.bytes is None else self.bytes
-        if most < 0:
-            raise PassError(f"option bytes: expected 0 or more, got {most}")
+        max_bytes = interconnect().joined_bytes if self.bytes is None else self.bytes
+        if max_bytes < 0:
+            raise PassError(f"option bytes: expected 0 or more, got {max_bytes}")
         submeshes, structure = read_submeshes(module.operation), Structure.of(module.operation)
         boxing = {name: Boxing(s.mesh) for name, s in submeshes.items()}
         operations = {f.name: f.op for f in structure.functions.values()}
         for function in structure.functions.values():
             if not function.is_declaration:
-                reader = _Reader(function, boxing, Layouts(submeshes, registry, operations))
-                _Joiner(reader.casts, most).run(function)
+                finder = _CollectiveCasts(function, boxing, Layouts(submeshes, registry, operations))
+                _BucketFiller(finder.casts, max_bytes).run(function)
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class _Cast:
     bytes: int
 
 
-class _Reader:
+class _CollectiveCasts:
     """Finds the casts of a function that are one collective each."""
 
     def __init__(self, function: Function, boxing: Mapping[str, Boxing], layouts: Layouts) -> None:
@@ -86,10 +86,10 @@ class _Reader:
         layouts.add_arguments(function)
         for op in operations_in(function):
             if op.name == notes.PARALLEL_CAST and not crosses(op):
-                self._read(op)
+                self._add(op)
             layouts.add_results(op)
 
-    def _read(self, op: ir.Operation) -> None:
+    def _add(self, op: ir.Operation) -> None:
         value, (target,) = op.operands[0], self.layouts.result_layouts(op)
         source, desc, submesh = self.layouts.values[value], self.layouts.descs[value], self.layouts.submesh_of[value]
         assert target is not None
@@ -99,13 +99,13 @@ class _Reader:
             return
         (step,) = steps
         # The first rank has the largest shard.
-        most = max(math.prod(local_shape(shape, nd, submesh.mesh, 0)) for nd in (source, target))
+        shard_elements = max(math.prod(local_shape(shape, nd, submesh.mesh, 0)) for nd in (source, target))
         key = (submesh.name, step.kind, step.axes, _axis(step), desc.dtype.name)
-        self.casts[op] = _Cast(op, key, step.kind in EARLY, most * desc.dtype.numpy.itemsize)
+        self.casts[op] = _Cast(op, key, step.kind in EARLY, shard_elements * desc.dtype.numpy.itemsize)
 
 
 def _axis(step: BoxingStep) -> int | None:
-    """The axis that shards are cut along before or after a step."""
+    """The split axis before or after a step."""
     old, new = (nd[step.axes[0]] for nd in (step.source, step.target))
     return new.axis if old.axis is None else old.axis
 
@@ -122,13 +122,13 @@ class _Bucket:
         return sum(c.bytes for c in self.casts)
 
 
-class _Joiner:
+class _BucketFiller:
     """Fills buckets in program order; a bucket is closed when it is full, or before the first use of a cast in it."""
 
     def __init__(self, casts: Mapping[ir.Operation, _Cast], max_bytes: int) -> None:
         self.casts, self.max_bytes = casts, max_bytes
-        self.open: dict[Hashable, _Bucket] = {}
-        self.home: dict[ir.Value, Hashable] = {}
+        self.open_buckets: dict[Hashable, _Bucket] = {}
+        self.bucket_of: dict[ir.Value, Hashable] = {}
         self.count = 0
 
     def run(self, function: Function) -> None:
@@ -139,30 +139,30 @@ class _Joiner:
         for block in dict.fromkeys(op.block for op in ops):
             for op in [o.operation for o in block.operations]:
                 self._visit(op)
-            for key in list(self.open):
+            for key in list(self.open_buckets):
                 self._close(key)
 
     def _visit(self, op: ir.Operation) -> None:
         for value in operands_of(op):
-            if value in self.home:
-                self._close(self.home[value])
+            if value in self.bucket_of:
+                self._close(self.bucket_of[value])
         cast = self.casts.get(op)
         if cast is None:
             return
-        bucket = self.open.setdefault(cast.key, _Bucket())
+        bucket = self.open_buckets.setdefault(cast.key, _Bucket())
         if bucket.casts and bucket.bytes + cast.bytes > self.max_bytes:
             self._close(cast.key)
-            bucket = self.open[cast.key] = _Bucket()
+            bucket = self.open_buckets[cast.key] = _Bucket()
         bucket.casts.append(cast)
-        self.home[op.results[0]] = cast.key
+        self.bucket_of[op.results[0]] = cast.key
 
     def _close(self, key: Hashable) -> None:
-        """Moves the casts of a bucket to the position of the last cast, and marks the casts of buckets with
-        several.
+        """Moves the casts of a bucket to the position of the last cast, and marks them as one collective if there
+        are several.
         """
-        *others, last = self.open.pop(key).casts
+        *others, last = self.open_buckets.pop(key).casts
         for cast in (*others, last):
-            del self.home[cast.op.results[0]]
+            del self.bucket_of[cast.op.results[0]]
         for cast in others:
             cast.op.move_before(last.op)
         for cast in (*others, last) if others else ():
@@ -172,6 +172,6 @@ class _Joiner:
 
 def _hoist(op: ir.Operation) -> None:
     """Moves a cast to the definition of its operand, if that is in the same block."""
-    maker = op.operands[0].owner
-    if not isinstance(maker, ir.Block) and maker.operation.block == op.block:
-        op.move_after(maker.operation)
+    defining_op = op.operands[0].owner
+    if not isinstance(defining_op, ir.Block) and defining_op.operation.block == op.block:
+        op.move_after(defining_op.operation)

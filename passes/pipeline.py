@@ -256,7 +256,10 @@ class UpstreamError(PassError):
 
 
 def _emit(error: PassError, collector: Collector) -> None:
-    """Hands the error to `collector`; an empty message has been emitted before, one without place is of the file."""
+    """Hands the error to `collector`.
+
+    An empty message has been emitted before; a message without a location is a diagnostic of the file.
+    """
     if isinstance(error, UpstreamError):
         for diagnostic in error.diagnostics:
             collector.add(convert_diagnostic(diagnostic, collector.name))

@@ -1,6 +1,6 @@
 """Pipelines as text: `builtin.module(func.func(canonicalize,cse),oneflow-infer-types{keep-public=false})`.
 
-The grammar is mlir-opt's; one list holds passes of this package and of MLIR. The reader returns a `PipelineStep` for
+The grammar is mlir-opt's; one list holds passes of this package and of MLIR. The parser returns a `PipelineStep` for
 each pass, with the operations that the pass is nested in.
 """
 
@@ -21,7 +21,7 @@ from oneflow.passes.registry import PASSES, PIPELINES, lookup_pass
 from oneflow.passes.upstream import UPSTREAM
 
 ROOT = "builtin.module"
-#: The most parentheses that a pipeline may have: the reader is recursive.
+#: The most parentheses that a pipeline may have: the parser is recursive.
 MAX_NESTING = 200
 _PART = re.compile(r"(?P<name>[\w.-]+)\s*(?:\((?P<nested>.*)\)|\{(?P<options>.*)\})?", re.DOTALL)
 _RESTRICTED = re.compile(r"restricted to '([\w.]+)'")

@@ -59,7 +59,7 @@ class BodyUse:
 
 @dataclass(eq=False)
 class Function:
-    """A `func.func`: the dialect's operations and casts in program order, and the values that enter and leave."""
+    """A `func.func`: the dialect's operations and casts in program order, and its type."""
 
     op: ir.Operation
     operations: list[ir.Operation] = field(default_factory=list)
@@ -97,12 +97,12 @@ class Function:
         """The arguments of the body."""
         return [] if self.is_declaration else list(self.op.regions[0].blocks[0].arguments)
 
-    def refine_result(self, number: int, known: TensorDesc, type_of: Callable[[TensorDesc], ir.Type]) -> bool:
+    def refine_result(self, index: int, known: TensorDesc, type_of: Callable[[TensorDesc], ir.Type]) -> bool:
         """Records the known type of a result; returns whether the type changed."""
-        stated = from_mlir(self.results[number])
+        stated = from_mlir(self.results[index])
         if stated is None or not stated.compatible(known) or stated.meet(known) == stated:
             return False
-        self.results[number] = type_of(stated.meet(known))
+        self.results[index] = type_of(stated.meet(known))
         self.update_type()
         return True
 
@@ -245,7 +245,9 @@ def _if_joins(op: ir.Operation) -> list[Join]:
 
 
 def _for_joins(op: ir.Operation) -> list[Join]:
-    """Bounds and step precede the initial values, the position precedes the carried arguments."""
+    """The operands are the bounds, the step and the initial values; the block arguments are the induction variable
+    and the loop-carried values.
+    """
     (last,) = _yields(op)
     carried = list(op.regions[0].blocks[0].arguments)[1:]
     return [
@@ -258,7 +260,7 @@ _JOINS = {"scf.if": _if_joins, "scf.for": _for_joins}
 
 
 def _successors(op: ir.Operation) -> list[tuple[ir.Block, int]]:
-    """The successors of a branch, and the number of the first operand that is passed to each."""
+    """The successors of a branch, and the index of the first operand that is passed to each."""
     blocks = list(op.successors)
     if op.name == "cf.br":
         return [(blocks[0], 0)]

@@ -45,7 +45,7 @@ class ToPhysical(Pass):
         %0 = "oneflow.matmul"(%x, %w) : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
         %1 = "oneflow.ccl_all_gather"(%0) {axis = 0, sizes = array<i64: 4, 4>, mesh_axes = array<i32: 0>, ..}
 
-    Casts with one number `oneflow.joined` become one collective of several tensors. A rank has only the operators of
+    Casts with equal `oneflow.joined` become one collective of several tensors. A rank has only the operators of
     its placements. A tensor that moves from one placement to another is a `ccl_send_recv` between the ranks of both.
     A tensor of other ranks is an empty tensor. Arguments and results keep `oneflow.nd_sbp` and get
     `oneflow.logical_shape`. `check` writes the programs of all ranks and makes sure that they issue the same
@@ -126,11 +126,11 @@ class _Lowering:
     def __init__(self, function: Function, boxing: Mapping[str, Boxing], layouts: Layouts, rank: int) -> None:
         self.function, self.boxing, self.layouts, self.rank = function, boxing, layouts, rank
         self.submeshes = layouts.submeshes
-        self.work: list[Callable[[], None]] = []
+        self.rewrites: list[Callable[[], None]] = []
         self.plans: dict[Any, _Local] = {}
-        self.elsewhere: list[ir.Operation] = []
+        self.absent: list[ir.Operation] = []
         self.joined: dict[int, _Joined] = {}
-        self.before: ir.Operation | None = None
+        self.previous: ir.Operation | None = None
 
     def read(self) -> None:
         """Plans the rewriting of every operation, while layouts and logical types are there."""
@@ -139,9 +139,9 @@ class _Lowering:
         self.layouts.add_arguments(self.function)
         for op in operations_in(self.function):
             self._check_operands(op)
-            self.work.append(self._plan(op))
+            self.rewrites.append(self._plan(op))
             self.layouts.add_results(op)
-            self.before = op
+            self.previous = op
 
     def _check_operands(self, op: ir.Operation) -> None:
         if self.layouts.is_relaxing_cast(op):
@@ -158,7 +158,7 @@ class _Lowering:
         if op.name == "func.return":
             return self._fill(op)
         if submesh.index_of(self.rank) is None:
-            return lambda: self.elsewhere.append(op)
+            return lambda: self.absent.append(op)
         if op.name == notes.PARALLEL_CAST:
             return self._plan_cast(op, submesh)
         if self.layouts.is_relaxing_cast(op):
@@ -168,14 +168,14 @@ class _Lowering:
         return lambda: self._set_results(op)
 
     def _plan_transfer(self, op: ir.Operation) -> Callable[[], None]:
-        """The part of the rank in the transfer of a tensor to another placement."""
+        """The rank's part in the transfer of a tensor to another placement."""
         value = op.operands[0]
         (nd,), source = self.layouts.result_layouts(op), self.layouts.submesh_of[value]
         shape = self.layouts.descs[value].static_shape
         assert nd is not None
         transfer = TensorTransfer(shape, source, self.layouts.values[value], self.submeshes[placement_of(op)], nd)
         if self.rank not in transfer.ranks:
-            return lambda: self.elsewhere.append(op)
+            return lambda: self.absent.append(op)
         fill = self._fill(op)
 
         def write() -> None:
@@ -193,9 +193,9 @@ class _Lowering:
         missing = [n for n, submesh in submeshes if submesh is not None and submesh.index_of(self.rank) is None]
 
         def write() -> None:
-            for number in missing:
-                if not isinstance(op.operands[number].owner, ir.Block):
-                    op.operands[number] = _empty_tensor(op, op.operands[number])
+            for index in missing:
+                if not isinstance(op.operands[index].owner, ir.Block):
+                    op.operands[index] = _empty_tensor(op, op.operands[index])
 
         return write
 
@@ -210,9 +210,9 @@ class _Lowering:
             raise PassError(f"{op.name}: {error} for {desc}", op.location) from None
         rank, ranks = self._rank(submesh), submesh.members if len(self.submeshes) > 1 else ()
         rank_steps = [RankStep(step, shape, submesh.mesh, rank, ranks) for step in steps]
-        number = notes.read_joined(op)
-        if number is not None:
-            return self._plan_joined(op, number, rank_steps)
+        bucket = notes.read_joined(op)
+        if bucket is not None:
+            return self._plan_joined(op, bucket, rank_steps)
 
         def write() -> None:
             ops = IRBuilder(self.layouts.registry, ir.InsertionPoint(op), op.location)
@@ -224,15 +224,15 @@ class _Lowering:
 
         return write
 
-    def _plan_joined(self, op: ir.Operation, number: int, rank_steps: Sequence[RankStep]) -> Callable[[], None]:
+    def _plan_joined(self, op: ir.Operation, bucket: int, rank_steps: Sequence[RankStep]) -> Callable[[], None]:
         """A cast's part of a collective of several tensors, which replaces the last of the casts."""
-        joined = self.joined.setdefault(number, _Joined(self.layouts.registry))
+        joined = self.joined.setdefault(bucket, _Joined(self.layouts.registry))
         kinds = [s.step.kind for s in rank_steps]
         alike = len(kinds) == 1 and kinds[0] in BUCKETED_STEPS
-        adjacent = not joined.ops or self.before == joined.ops[-1]
+        adjacent = not joined.ops or self.previous == joined.ops[-1]
         if not alike or not adjacent or (joined.ops and not _same_collective(joined.steps[0], rank_steps[0])):
             raise PassError(
-                f"{op.name}: expected casts of one {notes.JOINED}, {number}, to be adjacent and of the same"
+                f"{op.name}: expected casts of one {notes.JOINED}, {bucket}, to be adjacent and of the same"
                 f" collective, one of {', '.join(BUCKETED_STEPS)}; got {', '.join(kinds) or 'nothing'}",
                 op.location,
             )
@@ -241,7 +241,7 @@ class _Lowering:
         return joined.write
 
     def _rank(self, submesh: Submesh) -> int:
-        """The number of the rank in a placement that contains the rank."""
+        """The index of the rank in a placement that contains the rank."""
         rank = submesh.index_of(self.rank)
         assert rank is not None
         return rank
@@ -294,7 +294,7 @@ class _Lowering:
 
     @staticmethod
     def _drop(op: ir.Operation) -> None:
-        """Removes a cast; the reader casts again, to a local type."""
+        """Removes a cast; a user casts again, to a local type."""
         op.results[0].replace_all_uses_with(op.operands[0])
         op.erase()
 
@@ -313,9 +313,9 @@ class _Lowering:
         types = [self._side(notes.ARGUMENTS, self.function.inputs), self._side(notes.RESULTS, self.function.results)]
         for value, kind in zip(self.function.arguments, types[0], strict=False):
             value.set_type(kind)
-        for act in self.work:
-            act()
-        for op in reversed(self.elsewhere):
+        for rewrite in self.rewrites:
+            rewrite()
+        for op in reversed(self.absent):
             op.erase()
         self.function.op.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(*types))
 
@@ -324,8 +324,8 @@ class _Lowering:
         stated = notes.read_values(self.function.op, name, len(kinds))
         descs = [notes.expect_static(from_mlir(k), self.function.op) for k in kinds]
 
-        def attributes(number: int) -> dict[str, ir.Attribute]:
-            desc = descs[number]
+        def attributes(index: int) -> dict[str, ir.Attribute]:
+            desc = descs[index]
             return {} if desc is None else {notes.SHAPE: ir.DenseI64ArrayAttr.get(desc.shape)}
 
         notes.annotate_values(self.function.op, name, len(kinds), attributes)
@@ -343,12 +343,12 @@ class _Joined:
     registry: Registry
     ops: list[ir.Operation] = field(default_factory=list)
     steps: list[RankStep] = field(default_factory=list)
-    reached: int = 0
+    visited: int = 0
 
     def write(self) -> None:
         """Called at every cast; writes the collective at the last."""
-        self.reached += 1
-        if self.reached < len(self.ops):
+        self.visited += 1
+        if self.visited < len(self.ops):
             return
         last = self.ops[-1]
         ops = IRBuilder(self.registry, ir.InsertionPoint(last), last.location)
@@ -373,10 +373,10 @@ def _empty_tensor(op: ir.Operation, value: ir.Value) -> ir.Value:
 
 def local_desc(desc: TensorDesc, nd: NdSbp, submesh: Submesh, rank: int) -> TensorDesc:
     """The shard on `rank` of a tensor with the layout `nd` on a placement."""
-    at = submesh.index_of(rank)
-    if at is None:
+    index = submesh.index_of(rank)
+    if index is None:
         return TensorDesc((0,), desc.dtype)
-    return TensorDesc(local_shape(desc.static_shape, nd, submesh.mesh, at), desc.dtype)
+    return TensorDesc(local_shape(desc.static_shape, nd, submesh.mesh, index), desc.dtype)
 
 
 def _check_local(op: ir.Operation, local: Call) -> None:
@@ -389,8 +389,8 @@ def _check_local(op: ir.Operation, local: Call) -> None:
         types = infer(local.record, Call(local.record, local.inputs, local.attrs))
     except OperatorError as error:
         raise PassError(f"on one rank, {dialect.message_of(op, error)}", op.location) from None
-    for number, (got, wanted) in enumerate(zip(types, local.results, strict=True)):
+    for index, (got, wanted) in enumerate(zip(types, local.results, strict=True)):
         if got != wanted:
             raise PassError(
-                f"{op.name}: on one rank, expected result {number} of type {wanted}, got {got}", op.location
+                f"{op.name}: on one rank, expected result {index} of type {wanted}, got {got}", op.location
             )

@@ -1,6 +1,6 @@
 """The names of MLIR's passes, which the bindings cannot list; for suggestions and `--list-passes`.
 
-A test holds each name against the pass manager.
+A test looks up each name in the pass manager.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Device backends: what compiles programs and holds arrays, by the type of device in names such as `cuda:1`.
+"""Device backends: what compiles programs and stores arrays, by the type of device in names such as `cuda:1`.
 
     backends.BACKENDS["cpu"].compile_program(module, "main")        backends.ACCELERATORS["cuda"].to_device(array, 1)
     backends.RANKS.compile_program(module, "main", placement, {}, "greedy")
@@ -31,7 +31,7 @@ else:
 
 
 class Backend(Protocol):
-    """The functions of a backend. Devices are named by their numbers."""
+    """The functions of a backend. Devices are named by their ordinals."""
 
     def compile_program(self, module: ir.Module, entry: str, device: int = 0) -> Executable:
         """Compiles a function of a module, for each set of sizes if need be."""
@@ -43,14 +43,14 @@ class Accelerator(Backend, Protocol):
     def device_count(self) -> int:
         """The number of devices; 0 where the driver or its Python bindings are missing."""
 
-    def open_device(self, number: int) -> OpenDevice:
-        """A device by number; an error of the backend where there is none."""
+    def open_device(self, ordinal: int) -> OpenDevice:
+        """The device of an ordinal; an error of the backend where there is none."""
 
     def holds(self, value: Any) -> bool:
         """Whether an array of any library is in the memory of such a device."""
 
     def import_array(self, value: Any) -> DeviceArray:
-        """An array of any library that is held, in the same memory; a copy if the elements are not contiguous."""
+        """An array of any library on such a device, in the same memory; a copy if the elements are not contiguous."""
 
     def to_device(self, array: np.ndarray | DeviceArray, device: int) -> DeviceArray:
         """An array on a device: the array itself if it is there, else a copy."""
@@ -59,10 +59,10 @@ class Accelerator(Backend, Protocol):
         """A new stream."""
 
     def current_stream(self, device: int) -> Stream:
-        """The stream to which this thread's work on a device goes."""
+        """The stream on which this thread enqueues work for a device."""
 
     def using_stream(self, stream: Any) -> AbstractContextManager[Any]:
-        """A context in which this thread's work on the device of a stream goes to that stream."""
+        """A context in which this thread enqueues work for the device of a stream on that stream."""
 
     def synchronize(self, device: int) -> None:
         """Waits until all work on a device is done."""

@@ -14,8 +14,8 @@ class OpenDevice(Protocol):
     """A device of a backend that is in use. Each device has one object, so that devices are compared by identity."""
 
     @property
-    def number(self) -> int:
-        """The number of the device among the devices of the backend."""
+    def ordinal(self) -> int:
+        """The ordinal of the device among the devices of the backend."""
 
     @property
     def name(self) -> str:

@@ -160,7 +160,7 @@ def _loader(
         sites = [text for op in collectives_of(program, registry) for text in _sites(op)]
         kernels = Collectives(world, placement.mesh, placement.members, mesh_index, sites, gpu_group)
         if gpu_group is not None:
-            return cuda.compile_cuda(program, entry, options, registry, gpu_group.device.number, kernels)
+            return cuda.compile_cuda(program, entry, options, registry, gpu_group.device.ordinal, kernels)
         return compile_module(program, entry, options, registry, kernels)
 
     return load
@@ -232,7 +232,7 @@ class DistributedExecutable:
         inputs: the arguments of the logical program.
         arguments: the layouts of the arguments.
         results: the layouts of the results.
-        donated: the numbers of the arguments that are updated in place.
+        donated: the indices of the arguments that are updated in place.
         programs: the programs that this process runs, by mesh index.
     """
 
@@ -283,7 +283,7 @@ class DistributedExecutable:
             raise ValueError(f"expected a rank of {self.placement} in this process")
         return next(iter(self.programs.values())).executable.memory
 
-    def reads(self, number: int) -> bool:
+    def reads(self, index: int) -> bool:
         """True: ranks agree on the layout of every argument."""
         return True
 
@@ -310,8 +310,8 @@ class DistributedExecutable:
             RunError: a check of the data failed on a rank, or a collective did.
         """
         placed = [
-            x if type(x) is GlobalArray and x.placement is on and x.layout.nd is nd else self.laid_out(number, x)
-            for number, (x, (on, nd)) in enumerate(zip(arrays, self._fitting, strict=True))
+            x if type(x) is GlobalArray and x.placement is on and x.layout.nd is nd else self.laid_out(index, x)
+            for index, (x, (on, nd)) in enumerate(zip(arrays, self._fitting, strict=True))
         ]
         arguments = {
             p: [none if at is None else x.shards[at] for x, (at, none) in zip(placed, takes, strict=True)]
@@ -322,8 +322,8 @@ class DistributedExecutable:
         updated = self._updated_arguments(arguments, results)
         return [self._result(i, results) if n is None else placed[n] for i, n in enumerate(updated)]
 
-    def laid_out(self, number: int, array: Any) -> GlobalArray:
-        """An array as argument `number`, with the placement and layout that the program needs.
+    def laid_out(self, index: int, array: Any) -> GlobalArray:
+        """An array as argument `index`, with the placement and layout that the program needs.
 
         Shards of an argument that is updated in place are copies, since ranks of this process may have the same
         shard. The placement and layout objects of an argument that fits are kept, so that the next one is compared by
@@ -332,39 +332,39 @@ class DistributedExecutable:
         Raises:
             ArgumentError: the array is of another type or shape.
         """
-        layout, (placement, nd) = self.arguments[number], self._fitting[number]
+        layout, (placement, nd) = self.arguments[index], self._fitting[index]
         if not isinstance(array, GlobalArray):
-            whole = as_array(self.inputs[number], on_host(self.placement.world, array))
+            whole = as_array(self.inputs[index], on_host(self.placement.world, array))
             members = enumerate(layout.part.members)
             shards = {at: layout.shard(whole, placement.mesh, at) for at, m in members if m in self.programs}
-            if number in self.donated:
+            if index in self.donated:
                 shards = {at: np.array(shard, order="C") for at, shard in shards.items()}
             return GlobalArray(placement, layout, shards)
         placed = array.to(placement, nd)
         if placed is array:
-            self._fitting[number] = array.placement, array.nd
+            self._fitting[index] = array.placement, array.nd
         return placed
 
     def _updated_arguments(
         self, arguments: Mapping[int, Sequence[Any]], results: Mapping[int, Sequence[Any]]
     ) -> list[int | None]:
-        """For each result the number of the argument that it is, with the same shards and layout; None if new."""
+        """For each result the index of the argument that it is, with the same shards and layout; None if new."""
         if not results:
             return [None] * len(self.results)
-        first, (by_argument, by_result) = next(iter(results)), self._layout_numbers
-        numbers = {id(shard): number for number, shard in enumerate(arguments[first])}
+        first, (by_argument, by_result) = next(iter(results)), self._layout_ids
+        indices = {id(shard): index for index, shard in enumerate(arguments[first])}
 
         def argument_of(result: int) -> int | None:
-            number = numbers.get(id(results[first][result]))
-            if number is None or by_argument[number] != by_result[result]:
+            index = indices.get(id(results[first][result]))
+            if index is None or by_argument[index] != by_result[result]:
                 return None
-            return number if all(results[p][result] is arguments[p][number] for p in results) else None
+            return index if all(results[p][result] is arguments[p][index] for p in results) else None
 
         return list(map(argument_of, range(len(self.results))))
 
-    def _result(self, number: int, results: Mapping[int, Sequence[Any]]) -> GlobalArray:
-        layout = self.results[number]
-        return GlobalArray(layout.placement, layout, layout.select({p: made[number] for p, made in results.items()}))
+    def _result(self, index: int, results: Mapping[int, Sequence[Any]]) -> GlobalArray:
+        layout = self.results[index]
+        return GlobalArray(layout.placement, layout, layout.select({p: made[index] for p, made in results.items()}))
 
     @functools.cached_property
     def _fitting(self) -> list[tuple[Placement, NdSbp]]:
@@ -372,8 +372,8 @@ class DistributedExecutable:
         return [(at.placement, at.nd) for at in self.arguments]
 
     @functools.cached_property
-    def _layout_numbers(self) -> list[list[int]]:
-        """A number for each argument and for each result; equal numbers mean equal layouts."""
+    def _layout_ids(self) -> list[list[int]]:
+        """An id for each argument and for each result; equal ids mean equal layouts."""
         known: dict[tuple[Placement, NdSbp], int] = {}
         return [
             [known.setdefault((at.placement, at.nd), len(known)) for at in side]

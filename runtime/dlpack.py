@@ -25,7 +25,7 @@ DTYPE_CODES = {
 
 
 class _Tensor(ctypes.Structure):
-    _fields_ = [("data", ctypes.c_void_p), ("device", ctypes.c_int32), ("number", ctypes.c_int32),
+    _fields_ = [("data", ctypes.c_void_p), ("device", ctypes.c_int32), ("device_id", ctypes.c_int32),
                 ("ndim", ctypes.c_int32), ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8),
                 ("lanes", ctypes.c_uint16), ("shape", ctypes.POINTER(ctypes.c_int64)),
                 ("strides", ctypes.POINTER(ctypes.c_int64)), ("offset", ctypes.c_uint64)]  # fmt: skip
@@ -46,7 +46,7 @@ _pointer_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_
 _set_name = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_SetName", _python))
 
 CAPSULE_NAME, USED_CAPSULE_NAME = b"dltensor", b"used_dltensor"
-#: Exported tensors that have not been deleted yet, by the number in their manager context.
+#: Exported tensors that have not been deleted yet, by the key in their manager context.
 _exported: dict[int, tuple[Any, ...]] = {}
 _numbers = itertools.count(1)
 
@@ -65,7 +65,7 @@ _deleter, _destructor = _DELETER(_delete), _DESTRUCTOR(_destroy)
 
 
 def export(owner: Any, address: int, shape: tuple[int, ...], dtype: DType, device: tuple[int, int]) -> Any:
-    """A capsule of contiguous memory on `device` (device type, number); `owner` lives until the consumer
+    """A capsule of contiguous memory on `device` (device type, device id); `owner` lives until the consumer
     deletes it.
     """
     key, rank = next(_numbers), len(shape)

@@ -23,7 +23,7 @@ from oneflow.runtime.arguments import ArgumentError, Parameter, address_of, as_a
 from oneflow.runtime.collectives.kernel import Collectives
 from oneflow.runtime.external import make_externals
 from oneflow.runtime.failed_runs import FailedRuns
-from oneflow.runtime.failures import KernelError, PositionError, RunError, SizeError
+from oneflow.runtime.failures import KernelError, OutOfBoundsError, RunError, SizeError
 from oneflow.runtime.fast_path import fast_path
 from oneflow.runtime.footprint import Donated, Footprint
 from oneflow.runtime.program_source import CompiledMetadata, ProgramSource, signature_of
@@ -164,7 +164,7 @@ class CpuExecutable:
 
         Raises:
             ArgumentError: an argument is missing, unknown, or of another type, rank or size.
-            PositionError: a position in the data is out of range.
+            OutOfBoundsError: an index in the data is out of bounds.
             SizeError: sizes known at run time only do not match.
             KernelError: a kernel of a user's operator failed.
 
@@ -190,9 +190,9 @@ class CpuExecutable:
     def replay(self, arrays: Sequence[Any], compared: Any = None) -> None:
         """None: every run checks its arguments."""
 
-    def reads(self, number: int) -> bool:
-        """Whether the program reads the elements of argument `number`, not its type alone."""
-        return self._source.reads[number]
+    def reads(self, index: int) -> bool:
+        """Whether the program reads the elements of argument `index`, not its type alone."""
+        return self._source.reads[index]
 
     def _write_arguments(self, io: Any, arguments: Sequence[Any]) -> list[np.ndarray]:
         """Writes the addresses and dynamic sizes of the arguments to `io`; returns the arrays that have to stay
@@ -220,9 +220,9 @@ class CpuExecutable:
 
     def _read_results(self, io: Any, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         slot, results = self._num_input_slots, []
-        for number, form in enumerate(self._formats):
-            if number in self._donated.by_result:
-                results.append(arrays[self._donated.by_result[number]])
+        for index, form in enumerate(self._formats):
+            if index in self._donated.by_result:
+                results.append(arrays[self._donated.by_result[index]])
                 slot += 1
                 continue
             shape: Any = form.shape
@@ -239,7 +239,7 @@ __all__ = [
     "CpuExecutable",
     "KernelError",
     "Options",
-    "PositionError",
+    "OutOfBoundsError",
     "RunError",
     "SizeError",
     "compile_module",

@@ -24,7 +24,7 @@ def make_externals(
     texts: Sequence[str],
     registry: Registry,
     context: ir.Context,
-    places: Callable[[], Sequence[str]],
+    locations: Callable[[], Sequence[str]],
     collectives: Collectives | None = None,
     device: str = "cpu",
 ) -> list[External]:
@@ -34,7 +34,7 @@ def make_externals(
     only a program of one rank among several needs it.
 
     Raises:
-        OperatorError: there is no kernel for a call; the message names the source location, one of `places()`.
+        OperatorError: there is no kernel for a call; the message names the source location, one of `locations()`.
     """
     externals: list[External] = []
     with context, ir.Location.unknown():
@@ -42,7 +42,7 @@ def make_externals(
             try:
                 externals.append(_make(read_external(text, registry), collectives, device))
             except OperatorError as error:
-                raise OperatorError(f"{error}{places()[len(externals)]}") from None
+                raise OperatorError(f"{error}{locations()[len(externals)]}") from None
     return externals
 
 

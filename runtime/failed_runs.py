@@ -9,11 +9,11 @@ from typing import Any
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.runtime import native, objects
 from oneflow.runtime.external import External
-from oneflow.runtime.failures import KernelError, position_error, size_error
+from oneflow.runtime.failures import KernelError, out_of_bounds_error, size_error
 from oneflow.runtime.program_source import ProgramSource
 from oneflow.runtime.results import ResultFormat
 
-#: The statuses of a run: a position is out of range, memory ran out, an external kernel failed.
+#: The statuses of a run: an index is out of bounds, memory ran out, an external kernel failed.
 _POSITION, _NO_MEMORY, _KERNEL_FAILED = 1, 3, 4
 
 
@@ -49,11 +49,11 @@ class FailedRuns:
             RunError: the run failed otherwise.
         """
         slot, updated_names = self.num_input_slots, []
-        for number, form in enumerate(self.formats):
-            if number not in self.donated:
+        for index, form in enumerate(self.formats):
+            if index not in self.donated:
                 native.library().oneflow_rt_free(io[slot])
             elif io[slot]:
-                updated_names.append(repr(self.arguments[self.donated[number]]))
+                updated_names.append(repr(self.arguments[self.donated[index]]))
             slot += 1 + form.dynamic
         raise self._error(
             status, failure, f"; updated in place before: {', '.join(updated_names)}" if updated_names else ""
@@ -71,5 +71,5 @@ class FailedRuns:
             failed = self.externals[site]
             text = f"{failed.call.error(failed.kernel.error())}{self.source.call_locations()[site]}"
             return KernelError(text + updated)
-        make = position_error if status == _POSITION else size_error
+        make = out_of_bounds_error if status == _POSITION else size_error
         return make(self.sites[site], got, wanted, updated)

@@ -19,8 +19,8 @@ class RunError(RuntimeError):
     """A run failed."""
 
 
-class PositionError(RunError, IndexError):
-    """A position in the data is out of range; the operator defines the text."""
+class OutOfBoundsError(RunError, IndexError):
+    """An index in the data is out of bounds; the operator defines the text."""
 
 
 class SizeError(RunError, ValueError):
@@ -31,9 +31,9 @@ class KernelError(RunError):
     """An external kernel failed; the kernel defines the text."""
 
 
-def position_error(site: str, got: int, size: int, more: str = "") -> PositionError:
-    """The error of a position outside `[0, size)`; `site` names the operand and the source location."""
-    return PositionError(f"{site}: expected a position in [0, {size}), got {got}{more}")
+def out_of_bounds_error(site: str, got: int, size: int, more: str = "") -> OutOfBoundsError:
+    """The error of an index outside `[0, size)`; `site` names the operand and the source location."""
+    return OutOfBoundsError(f"{site}: expected an index in [0, {size}), got {got}{more}")
 
 
 def size_error(site: str, got: int, wanted: int, more: str = "") -> SizeError:
@@ -51,8 +51,8 @@ class Sites(Sequence[str]):
     def __len__(self) -> int:
         return len(self._texts)
 
-    def __getitem__(self, number: Any) -> Any:
-        return self._located_texts[number]
+    def __getitem__(self, index: Any) -> Any:
+        return self._located_texts[index]
 
     @functools.cached_property
     def _located_texts(self) -> Sequence[str]:

@@ -19,7 +19,7 @@ from oneflow.runtime import native
 from oneflow.runtime.protocol import FastPath
 from oneflow.runtime.results import Memory, ResultFormat
 
-#: The dtype and the shape of an argument or a result, and the number of the argument that a result is, or -1.
+#: The dtype and the shape of an argument or a result, and the index of the argument that a result is, or -1.
 Type: TypeAlias = tuple[np.dtype, tuple[int, ...], int]
 #: The version of the extension module.
 VERSION = 1
@@ -59,15 +59,15 @@ def fast_path(
         formats: the formats of the results.
         entry: the address of the code, and the bytes of the workspace.
         called: the functions and contexts of external kernels.
-        donated: the results that are arguments updated in place, with the numbers of these arguments.
+        donated: the results that are arguments updated in place, with the indices of these arguments.
         fail: raises the exception of a failed run, given the slots, the status and the failure words.
     """
     if any(None in shape for _, shape in inputs) or any(form.dynamic for form in formats):
         return None
     types = [(dtype, tuple(n for n in shape if n is not None), -1) for dtype, shape in inputs]
     results = [
-        (form.dtype, tuple(n for n in form.shape if n is not None), donated.get(number, -1))
-        for number, form in enumerate(formats)
+        (form.dtype, tuple(n for n in form.shape if n is not None), donated.get(index, -1))
+        for index, form in enumerate(formats)
     ]
     module = extension()
     if module is None:
@@ -96,7 +96,7 @@ def python_call(
     (address, workspace), count, last = entry, len(inputs), len(inputs) + len(results)
     expected = [(slot, dtype, shape, dtype.alignment - 1) for slot, (dtype, shape, _) in enumerate(inputs)]
     result_slots = [(slot, *result) for slot, result in enumerate(results, count)]
-    slots, numbers = ctypes.c_int64 * (last + len(called)), ctypes.c_int64 * 3
+    slots, failure_words = ctypes.c_int64 * (last + len(called)), ctypes.c_int64 * 3
     element: Callable[[Any], ctypes.c_char] = ctypes.c_char.from_buffer
     run, plain = native.library().oneflow_rt_run, np.ndarray
     memory, address_of = Memory.from_address, ctypes.addressof
@@ -111,15 +111,15 @@ def python_call(
             if type(array) is not plain or array.dtype is not dtype or array.shape != shape:
                 return None
             try:
-                io[slot] = place = address_of(element(array))
+                io[slot] = pointer = address_of(element(array))
             except (TypeError, ValueError, BufferError):
                 # Read-only, empty, or not contiguous.
                 return None
-            if place & mask:
+            if pointer & mask:
                 return None
         if called:
             io[last:] = [*called]
-        failure = numbers()
+        failure = failure_words()
         status = run(address, io, workspace, failure)
         if status:
             fail(io, status, failure)

@@ -37,7 +37,7 @@ class Footprint:
     def of(
         cls, arguments: Sequence[TensorDesc], results: Sequence[TensorDesc], donated: Container[int], workspace: int
     ) -> Footprint:
-        """The footprint of a program; the results with numbers in `donated` are in the memory of arguments."""
+        """The footprint of a program; the results with indices in `donated` are in the memory of arguments."""
         owned = [d for n, d in enumerate(results) if n not in donated]
         donated_descs = [d for n, d in enumerate(results) if n in donated]
         dynamic = not all(d.is_static for d in (*arguments, *results))
@@ -80,20 +80,20 @@ class Donated:
 
         The result is then the copy. Arguments at the same addresses as in the last run are not checked again.
         """
-        for number in self.by_result.values():
-            if not arrays[number].flags.writeable:
-                _copy(arrays, addresses, number)
+        for index in self.by_result.values():
+            if not arrays[index].flags.writeable:
+                _copy(arrays, addresses, index)
         if addresses == self._disjoint:
             return
         shared = _shared(arrays, addresses) & set(self.by_result.values())
-        for number in shared:
-            _copy(arrays, addresses, number)
+        for index in shared:
+            _copy(arrays, addresses, index)
         self._disjoint = None if shared else list(addresses)
 
 
-def _copy(arrays: list[np.ndarray], addresses: list[int], number: int) -> None:
-    arrays[number] = arrays[number].copy()
-    addresses[number] = address_of(arrays[number])
+def _copy(arrays: list[np.ndarray], addresses: list[int], index: int) -> None:
+    arrays[index] = arrays[index].copy()
+    addresses[index] = address_of(arrays[index])
 
 
 def _shared(arrays: Sequence[np.ndarray], addresses: Sequence[int]) -> set[int]:

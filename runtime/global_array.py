@@ -111,7 +111,7 @@ class Placement:
         """
         if self.type == "cpu":
             return shards
-        return {p: ACCELERATORS[self.type].to_device(a, gpus(self.world).device.number) for p, a in shards.items()}
+        return {p: ACCELERATORS[self.type].to_device(a, gpus(self.world).device.ordinal) for p, a in shards.items()}
 
     def sharding(self, nd: NdSbp) -> Sharding:
         """The sharding of a layout over the ranks of the job."""
@@ -247,6 +247,6 @@ def shared(array: np.ndarray, at: Placement, nd: NdSbp) -> np.ndarray:
     desc = TensorDesc(array.shape, dtypes.from_numpy(array.dtype))
     world.check_agreement(f"{desc} of rank 0 on {at.sharding(nd)}", "")
     copy = np.array(array, order="C")
-    with world.step(world.local_ranks[0], 0, "sharing a tensor of rank 0"):
+    with world.step(world.local_ranks[0], 0, "broadcasting a tensor of rank 0"):
         world.transport(world.local_ranks[0], tuple(everyone)).broadcast(copy.reshape(-1), 0)
     return copy

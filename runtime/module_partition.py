@@ -1,7 +1,7 @@
 """Splits a module of the LLVM dialect into parts of similar size, for parallel code generation.
 
-The plan of an entry calls launch functions. Each launch function goes into one part with all functions that it
-reaches. The plan goes into the last part, with declarations of the launch functions.
+The plan of an entry calls launch functions. Each launch function is in one part with all functions that it
+reaches. The plan is in the last part, with declarations of the launch functions.
 """
 
 from __future__ import annotations

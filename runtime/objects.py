@@ -74,7 +74,7 @@ def _link(command: Sequence[str], module: ir.Module, entry: str, level: int, pat
     with tempfile.TemporaryDirectory() as folder:
         if not _has_disk_space(Path(folder) / "space", sum(len(part.code) for part in parts)):
             return False
-        files = [Path(folder) / f"part{number}.o" for number in range(len(parts))]
+        files = [Path(folder) / f"part{index}.o" for index in range(len(parts))]
         if len(parts) == 1:
             _generate(module, parts[0], level, files[0])
         else:

@@ -49,12 +49,12 @@ def is_named(op: ir.Operation, name: str) -> bool:
 def _parameters(op: ir.Operation) -> list[Parameter]:
     named = list(op.attributes["arg_attrs"]) if "arg_attrs" in op.attributes else []
     parameters = []
-    for number, argument in enumerate(op.regions[0].blocks[0].arguments):
-        name = named[number]["oneflow.name"] if named and "oneflow.name" in named[number] else None
+    for index, argument in enumerate(op.regions[0].blocks[0].arguments):
+        name = named[index]["oneflow.name"] if named and "oneflow.name" in named[index] else None
         desc = from_mlir(argument.type)
         if desc is None or desc.shape is None:
             raise ValueError(f"expected ranked tensors as arguments of the entry, got {argument.type}")
-        parameters.append(Parameter(ir.StringAttr(name).value if name else f"arg{number}", desc))
+        parameters.append(Parameter(ir.StringAttr(name).value if name else f"arg{index}", desc))
     return parameters
 
 

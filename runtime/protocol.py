@@ -16,8 +16,8 @@ FastPath = Callable[..., list[Any] | None]
 class LastRun(Protocol):
     """The arguments of the last run that an executable keeps."""
 
-    def subset(self, numbers: Sequence[int]) -> CachedSubset | None:
-        """The arguments of given numbers, for the caller to compare; None if one of these arguments is not cached."""
+    def subset(self, indices: Sequence[int]) -> CachedSubset | None:
+        """The arguments at given indices, for the caller to compare; None if one of these arguments is not cached."""
 
 
 class CachedSubset(Protocol):
@@ -69,5 +69,5 @@ class Executable(Protocol):
         Arguments that the caller has compared (`compared`) are not compared again.
         """
 
-    def reads(self, number: int) -> bool:
-        """Whether the program reads the elements of argument `number`, not its type alone."""
+    def reads(self, index: int) -> bool:
+        """Whether the program reads the elements of argument `index`, not its type alone."""

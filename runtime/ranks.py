@@ -32,7 +32,7 @@ def world_size() -> int:
 
 
 def local_rank_and_size() -> tuple[int, int]:
-    """The number of this process among the ranks of the job on this machine, and the number of these ranks.
+    """The local rank of this process on its machine, and the number of ranks of the job on the machine.
 
     Raises:
         WorldError: there is a launcher, but mpi4py is not installed.

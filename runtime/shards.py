@@ -78,7 +78,7 @@ def move_shards(world: World, layout: MeshLayout, before: Sharding, after: Shard
     """
     world.check_agreement(f"{layout.desc} moved from {before} to {after}", "")
     move, everyone = Resharding(layout.shape, before, after), tuple(range(world.size))
-    sources, targets = ({r: p for p, r in enumerate(side.at)} for side in (before, after))
+    sources, targets = ({r: p for p, r in enumerate(side.member_at)} for side in (before, after))
 
     def take(rank: int) -> Array | None:
         shard = target = None
@@ -99,10 +99,10 @@ def _reduced(world: World, before: Sharding, mesh_index: int, shard: Array) -> A
     """The shard at a mesh index, all-reduced along the mesh axes of partial sums and maxima."""
     for letter, kind in (("P", "sum"), ("M", "max")):
         axes = [k for k, s in enumerate(before.nd) if s.kind == letter]
-        members = [before.at[p] for p in group(mesh_index, before.mesh, axes)]
+        members = [before.member_at[p] for p in group(mesh_index, before.mesh, axes)]
         if len(members) > 1:
-            total, transport = np.empty_like(shard, order="C"), world.transport(before.at[mesh_index], members)
-            with world.step(before.at[mesh_index], 0, "bringing the parts of a tensor together"):
+            total, transport = np.empty_like(shard, order="C"), world.transport(before.member_at[mesh_index], members)
+            with world.step(before.member_at[mesh_index], 0, "reducing the partial sums of a tensor"):
                 run_collective(
                     "ccl_all_reduce", transport, {"reduce_type": kind}, [np.ascontiguousarray(shard)], [total]
                 )

@@ -89,9 +89,9 @@ class SizeSpecialized(Generic[E]):
         """The bytes of the workspace of the latest run."""
         return self._latest_program("peak_bytes").memory.workspace
 
-    def reads(self, number: int) -> bool:
-        """Whether the latest program reads the elements of argument `number`."""
-        return self._latest_program("reads").reads(number)
+    def reads(self, index: int) -> bool:
+        """Whether the latest program reads the elements of argument `index`."""
+        return self._latest_program("reads").reads(index)
 
     def replay(self, arrays: Sequence[Any], compared: Any = None) -> None:
         """None: every run checks the sizes of its arguments."""

@@ -63,12 +63,12 @@ def overlap(one: Span, other: Span) -> bool:
 
 
 def overlapping_pairs(spans: Sequence[Span]) -> Iterator[tuple[int, int]]:
-    """The pairs of overlapping spans, by their numbers."""
+    """The pairs of overlapping spans, by their indices."""
     ordered = sorted(spans, key=_begin)
     if all(map(operator.le, map(_end, ordered), map(_begin, ordered[1:]))):
         return
     open_spans: list[int] = []
-    for number in sorted(range(len(spans)), key=lambda n: (hash(spans[n][0]), spans[n][1])):
-        open_spans = [n for n in open_spans if spans[n][2] > spans[number][1] and spans[n][0] == spans[number][0]]
-        yield from ((min(n, number), max(n, number)) for n in open_spans if overlap(spans[n], spans[number]))
-        open_spans.append(number)
+    for index in sorted(range(len(spans)), key=lambda n: (hash(spans[n][0]), spans[n][1])):
+        open_spans = [n for n in open_spans if spans[n][2] > spans[index][1] and spans[n][0] == spans[index][0]]
+        yield from ((min(n, index), max(n, index)) for n in open_spans if overlap(spans[n], spans[index]))
+        open_spans.append(index)

@@ -34,7 +34,7 @@ from oneflow.passes.pipeline import Pipeline
 from oneflow.runtime.cuda.compiler import triton
 from oneflow.runtime.cuda.host import HostProgram
 from oneflow.runtime.external import make_externals
-from oneflow.runtime.failures import position_error, size_error
+from oneflow.runtime.failures import out_of_bounds_error, size_error
 from oneflow.testing.backend import calls_module
 from oneflow.testing.checks import assert_close, make_call
 from oneflow.testing.device_functions import KINDS, POINTEES, instruction, libdevice
@@ -112,7 +112,7 @@ def interpret_program(program: Program, *arrays: Any, registry: Registry = REGIS
     """The results of a program on arrays.
 
     Raises:
-        PositionError: a position in the data is out of range.
+        OutOfBoundsError: a position in the data is out of range.
         SizeError: sizes known only now do not fit.
     """
     run = _Run(program, registry)
@@ -209,7 +209,7 @@ class _Run:
 
     def check_index(self, got: int, wanted: int, site: int) -> int:
         if not 0 <= got < wanted:
-            raise position_error(self.program.sites[site], got, wanted)
+            raise out_of_bounds_error(self.program.sites[site], got, wanted)
         return got
 
     def check(self) -> None:

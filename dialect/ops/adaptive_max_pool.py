@@ -106,7 +106,7 @@ def _adaptive_max_pool(spatial: int) -> None:
 
     define(
         f"{name}(x, {ATTRS}) -> y, index", depth=2,
-        doc="The largest element of each of `output_size` windows, NaN if an element is NaN, and its position "
+        doc="The largest element of each of `output_size` windows, NaN if an element is NaN, and its index "
             "(i64).\n\n"
         "The windows divide the image as evenly as they can. `index` counts positions of the spatial dimensions in\n"
         "row-major order; the first of equal elements wins.",
@@ -115,7 +115,7 @@ def _adaptive_max_pool(spatial: int) -> None:
     )  # fmt: skip
     composite(
         f"{name}_grad(dy, x, index, data_format: string) -> dx",
-        f"The gradient of `{name}`: dy at the positions `index`, added up.",
+        f"The gradient of `{name}`: dy at the indices `index`, added up.",
         write=_write_gradient, check=_check_gradient(spatial), sbp=_gradient_factors, shapes_of=("x",), depth=2,
         reference=lambda dy, x, index, *, data_format: max_grad_reference(x, index, dy, data_format=data_format),
     )  # fmt: skip

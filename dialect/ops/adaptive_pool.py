@@ -154,7 +154,7 @@ def _grad_compute(op: Call) -> Stage:
 
 
 def numpy_boxes(sizes: Sequence[int], outs: Sequence[int]) -> Iterator[tuple[tuple[int, ...], tuple[Any, ...]]]:
-    """Each window's number and the slices of images in the window."""
+    """Each window's index and the slices of images in the window."""
     for at in np.ndindex(*outs):
         rows = zip(at, sizes, outs, strict=True)
         yield at, (..., *(slice(i * n // o, -(-(i + 1) * n // o)) for i, n, o in rows))

@@ -73,7 +73,7 @@ def _statistics(op: Call) -> TensorDesc:
 
 
 def _signature(op: Call, layouts: Mapping[str, Sbp], results: Sequence[Sbp], multiple: int = 0) -> SbpSignature:
-    """The signature with `layouts` of operands by name; other operands are repeated."""
+    """The signature with `layouts` of operands by name; other operands are broadcast."""
     names = (n for n, x in op.inputs.items() if x is not None)
     return SbpSignature(tuple(layouts.get(n, B) for n in names), tuple(results), multiple)
 
@@ -85,7 +85,7 @@ def _split(op: Call, axis: int, keys: Sbp) -> dict[str, Sbp]:
 
 
 def _of_heads(op: Call) -> tuple[Sbp, int]:
-    """The layout of keys where heads are split, and the `multiple`; a single group is repeated."""
+    """The layout of keys where heads are split, and the `multiple`; a single group is broadcast."""
     heads, groups = op.query.shape[1], op.key.shape[1]
     return (B if groups == 1 else S(1)), (0 if groups in (1, heads) else groups)
 
@@ -271,7 +271,7 @@ class Attention:
 
 
 def _score_gradient(ops: Builder, op: Call, dy: Value, delta: Value) -> tuple[Value, Value]:
-    """The weights, before any is dropped, and the gradient by the scores, in the type of sums."""
+    """The weights, before any is dropped, and the gradient with respect to the scores, in the type of sums."""
     weights = ops.exp(_scores(ops, op) - _row(ops, _base(ops, op, op.logsumexp)))
     direct = _product(ops, dy, op.value, "row_products")
     return weights, weights * (_dropped(ops, op, direct) - _row(ops, delta))
@@ -286,7 +286,7 @@ def _lengths(op: Call) -> list[SbpSignature]:
 
 @operator(f"attention_grad(dy, query, key, value, mask?, offset?, logsumexp, delta, {FLAGS}) -> dquery, dkey, dvalue")
 class AttentionGrad:
-    """The gradients of `attention` by query, key and value; `delta` is sum(dy * out) of each row."""
+    """The gradients of `attention` with respect to query, key and value; `delta` is sum(dy * out) of each row."""
 
     local = _shard_region
     traits = RANDOM

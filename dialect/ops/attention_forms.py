@@ -25,7 +25,7 @@ from oneflow.dialect.ops.attention_layouts import (
     sizes_of,
     unpacked,
 )
-from oneflow.dialect.ops.interpolation import numbered
+from oneflow.dialect.ops.interpolation import iota
 from oneflow.dialect.ops.random import RANDOM, numpy_mask
 from oneflow.dialect.ops.row_normalization import expect_type
 from oneflow.dialect.ops.softmax import widen
@@ -168,7 +168,7 @@ def _own_sequences(ops: Builder, op: Call, rows: int, columns: int) -> Value:
         edges = ends if op.attn_mask_type == MASKS[2] else begins
         last = ops.expand_dims(edges[1] - edges[0], axis=0) + op.causal_diagonal_offset
         bound = ops.reduce_sum(ops.cast(of_rows, dtype=dtypes.int64) * last, axis=[1], keepdims=True)
-        distance = numbered(ops, (rows, columns), 1) - numbered(ops, (rows, columns), 0)
+        distance = iota(ops, (rows, columns), 1) - iota(ops, (rows, columns), 0)
         visible = ops.broadcast_logical_and(visible, ops.broadcast_less_equal(distance, bound))
     zeros = triangle(ops, op.query.dtype, rows, columns, None, None)
     mask: Value = ops.masked_fill(zeros, ops.logical_not(visible), has_float_operand=True, float_operand=-math.inf)
@@ -372,7 +372,7 @@ def _numpy_flash(query: Any, key: Any, value: Any, _: Any, *, p_dropout: Any, se
 
 
 def _layouts(op: Call, split: Mapping[str, Sbp], *results: Sbp, multiple: int = 0) -> SbpSignature:
-    """A signature with some operands split, the others repeated."""
+    """A signature with some operands split, the others broadcast."""
     names = [n for n, x in op.inputs.items() if x is not None]
     return SbpSignature(tuple(split.get(n, B) for n in names), results, multiple)
 

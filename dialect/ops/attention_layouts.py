@@ -16,12 +16,12 @@ from oneflow.dialect.record import Call
 from oneflow.dialect.shapes import expect_rank
 from oneflow.dialect.tensor_desc import TensorDesc
 
-#: The layouts of one tensor, and the layouts that hold several tensors.
+#: The layouts of one tensor, and the layouts of several tensors.
 SINGLE = ("BMHK", "BHMK", "MBHK", "BM(HK)", "MB(HK)")
 LAYOUTS = (*SINGLE, "BM(H2K)", "MB(H2K)", "BM(H3K)", "MB(H3K)")
 #: The layouts in which sequences of several lengths follow each other in one axis.
 PACKED = ("(BM)HK", "(BM)(HK)", "(BM)(H2K)", "(BM)(H3K)")
-#: The places of tensors in layouts that hold several.
+#: The positions of tensors in layouts of several tensors.
 INDEX = {"query": 0, "key": 1, "value": 2}
 #: The sizes of the batch, of positions, of heads and of a head.
 Sizes = tuple[int, int, int, int]
@@ -73,12 +73,12 @@ def sizes_of(op: Call, name: str, layout: str, *, head_size: int = 0, heads: int
 
 
 def count_of(letters: str) -> int:
-    """How many tensors an axis holds."""
+    """How many tensors an axis has."""
     return int("".join(filter(str.isdigit, letters)) or 1)
 
 
 def unpacked(ops: Builder, x: Value, layout: str, sizes: Sizes, index: int = 0) -> Value:
-    """A tensor as BMHK; of a layout that holds several, the query (0), the key (1) or the value (2)."""
+    """A tensor as BMHK; of a layout of several tensors, the query (0), the key (1) or the value (2)."""
     groups = axes_of(layout)
     by_letter = dict(zip("BMHK", sizes, strict=True))
     names = "".join(groups)

@@ -68,8 +68,8 @@ class Channels:
             counted = self.total(widen(self.ops, self.ops.call("ones_like", self.like)[0])) - float(less)
             quotient: Value = total / counted
             return quotient
-        count = math.prod(d for d in sizes if d is not None) - less
-        scaled: Value = total * (1.0 / count if count else np.inf)
+        divisor = math.prod(d for d in sizes if d is not None) - less
+        scaled: Value = total * (1.0 / divisor if divisor else np.inf)
         return scaled
 
 
@@ -193,8 +193,8 @@ def _moments(x: Stage, axis: int) -> tuple[Stage, Stage, Stage]:
     dtype = x.dtype.accumulator
     count = c.product([d for i, d in enumerate(x.shape) if i != axis])
 
-    def shared(total: Stage, number: c.Size) -> Stage:
-        scale = row_normalization.reciprocal(number, dtype)
+    def shared(total: Stage, divisor: c.Size) -> Stage:
+        scale = row_normalization.reciprocal(divisor, dtype)
         return c.element_wise(total.shape, lambda k: total[(k,)] * scale)
 
     total = fold_channels(x, axis, lambda *i: x[i])
@@ -232,7 +232,9 @@ def _one_pass_squares(x: Stage, axis: int, total: Stage, mean: Stage) -> Stage:
 
 
 def gradient_stages(op: Call, dy: Callable[..., Expr]) -> list[Stage]:
-    """The gradients of a normalization by gamma, beta and x, where the gradient of its result is `dy(*position)`."""
+    """The gradients of a normalization with respect to gamma, beta and x, where the gradient of its result is
+    `dy(*position)`.
+    """
     axis = op.normalize_axis(op.axis, op.x.rank)
 
     def normal(*at: Expr) -> Expr:
@@ -263,7 +265,9 @@ def _moved(old: Stage, new: Stage, momentum: float) -> Stage:
     " -> gamma_diff, beta_diff, dx"
 )
 class NormalizationGrad:
-    """The gradients of `normalization` in training by gamma, beta and x; `epsilon` is in inv_variance already."""
+    """The gradients of `normalization` in training with respect to gamma, beta and x; `epsilon` is in inv_variance
+    already.
+    """
 
     def types(op: Call) -> list[TensorDesc]:
         x, channel = channel_types(op, ("mean", "inv_variance", "gamma"))

@@ -192,7 +192,8 @@ def _sum_factors(op: Call) -> Factors:
 composite(
     "batch_norm_backward_reduce(grad_out, input, mean, invstd, axis: int32 = 1)"
     " -> sum_dy, sum_dy_xmu, grad_weight, grad_bias",
-    "The sums over each channel of grad_out and of grad_out * (input - mean), and the gradients by weight and bias.",
+    "The sums over each channel of grad_out and of grad_out * (input - mean), and the gradients with respect to"
+    " weight and bias.",
     write=_write_sums, reference=_numpy_sums, check=_check, sbp=_sum_factors,
 )  # fmt: skip
 
@@ -218,8 +219,8 @@ def _numpy_backward(
 composite(
     "batch_norm_backward_elemt(grad_out, input, mean, invstd, weight, sum_dy, sum_dy_xmu, count, axis: int32 = 1)"
     " -> grad_in",
-    "The gradient of `batch_norm_elemt` by input, where its statistics depend on input too; `count` has the elements"
-    " of a channel in each batch.",
+    "The gradient of `batch_norm_elemt` with respect to input, where its statistics depend on input too; `count` has"
+    " the elements of a channel in each batch.",
     write=_write_backward, reference=_numpy_backward, check=_check,
     sbp=lambda op: _factors(op, "x").linear_in(op, "grad_out", "sum_dy", "sum_dy_xmu")
     .linear_in(op, "grad_out", "input", "mean", "sum_dy").linear_in(op, "weight"),

@@ -25,7 +25,7 @@ from oneflow.dialect.tensor_desc import TensorDesc
 
 
 def _normalization(op: Call) -> Call:
-    """The call of `normalization` whose result goes through relu."""
+    """The call of `normalization` whose result is the operand of relu."""
     inputs = {name: op[name] for name in ("x", *PARAMS)}
     return Call(REGISTRY["normalization"], {**inputs, "_add_to_output": op.addend}, op.attrs)
 
@@ -82,7 +82,7 @@ class NormalizationAddRelu:
             raise op.error(str(error).removeprefix("oneflow.normalization: ")) from None
         return [y, _reserve_type(y), *more]
 
-    sbp = no_sbp("a part has its bits at other places in reserve_space than the whole")
+    sbp = no_sbp("a part has its bits at other offsets in reserve_space than the whole")
 
     def sharded_decomposition(ops: Builder, op: Call) -> list[Value]:
         call = _normalization(op)
@@ -124,7 +124,8 @@ def _gradient_factors(op: Call) -> Factors:
     " epsilon: float = 0.0, with_addend: bool = False) -> gamma_diff, beta_diff, dx, addend_diff?"
 )
 class NormalizationAddReluGrad:
-    """The gradients of `normalization_add_relu` in training by gamma, beta, x and, `with_addend`, the addend.
+    """The gradients of `normalization_add_relu` in training with respect to gamma, beta, x and, `with_addend`, the
+    addend.
 
     The mask of relu is read from y; `reserve_space`, which holds the same mask, and beta are not read.
     """

@@ -20,11 +20,11 @@ from oneflow.dialect.ops.indexing import (
     AXIS_SHARD,
     INDEX,
     axis_shard,
+    checked_index,
     expect_shard,
     in_shard,
     numpy_rows,
     numpy_with_zeros,
-    position,
 )
 from oneflow.dialect.ops.row_normalization import expect_type, sum_of_terms
 from oneflow.dialect.ops.softmax import narrow, numpy_log_softmax, widen
@@ -64,7 +64,7 @@ def _expect_depth(op: Call, size: Any) -> Any:
 
 
 def _over_classes(ops: Builder, value: Value, x: Value) -> Value:
-    """A value per row, repeated over the classes."""
+    """A value per row, broadcast over the classes."""
     return ops.call("broadcast_like", value, x, broadcast_axes=[x.rank - 1])[0]
 
 
@@ -76,7 +76,7 @@ def _sum_classes(ops: Builder, value: Value) -> Value:
 class SparseSoftmaxCrossEntropy:
     """-log of the probability of class `label`, and all probabilities, softmax(prediction), along the last axis.
 
-    `depth` is the number of classes (0: not said). A label outside is an error of the run.
+    `depth` is the number of classes (0: not said). A label outside is a run-time error.
     """
 
     def sharded_decomposition(ops: Builder, op: Call) -> Sequence[Value]:
@@ -196,15 +196,15 @@ def _weight_of(op: Call, label: Expr) -> Expr | None:
     """The weight of a class; there are weights of all classes, also where the scores are a shard."""
     if op.weight is None:
         return None
-    weight: Expr = op.weight[position(op, "target", label, op.logical_size or op.input.shape[-1])]
+    weight: Expr = op.weight[checked_index(op, "target", label, op.logical_size or op.input.shape[-1])]
     return weight
 
 
 def _expect_all_classes(op: Call) -> None:
     if op.logical_size:
         raise op.error(
-            f"expected all {op.logical_size} classes for the gradient by weight, got a shard of the classes; gather"
-            " the scores first"
+            f"expected all {op.logical_size} classes for the gradient with respect to weight, got a shard;"
+            " gather the scores first"
         )
 
 
@@ -222,7 +222,7 @@ def _expect_weight(op: Call) -> None:
 class Nll:
     """-input at class `target` times the weight of the class, and that weight; 0 where target is `ignore_index`.
 
-    Classes are the last axis. A target outside is an error of the run.
+    Classes are the last axis. A target outside is a run-time error.
     """
 
     def types(op: Call) -> tuple[TensorDesc, TensorDesc]:

@@ -12,7 +12,7 @@ import numpy as np
 from oneflow.dialect import dtypes
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.composite import composite
-from oneflow.dialect.ops.indexing import expect_index, numpy_positions
+from oneflow.dialect.ops.indexing import expect_index, numpy_checked_indices
 from oneflow.dialect.ops.random import RANDOM, expect_offset, numpy_words, seed_of
 from oneflow.dialect.ops.softmax import narrow
 from oneflow.dialect.record import Call, no_grad, no_sbp
@@ -52,7 +52,7 @@ def _write_sample(ops: Builder, op: Call) -> tuple[Value, ...]:
 
 def _numpy_sample(weight: Any, label: Any, offset: Any, *, num_sample: Any, seed: Any) -> tuple[Any, ...]:
     classes = len(weight)
-    numpy_positions("distributed_partial_fc_sample: label", label, classes)
+    numpy_checked_indices("distributed_partial_fc_sample: label", label, classes)
     distinct, mapped = np.unique(label, return_inverse=True)
     if distinct.size > num_sample:
         raise IndexError(
@@ -77,7 +77,7 @@ composite(
     " -> mapped_label, sampled_label, sampled_weight",
     "`num_sample` classes: the classes of the labels in ascending order, then others drawn at random.\n\n"
     "The labels as positions among the sampled classes, the sampled classes, and their rows of `weight`.\n"
-    "More classes of labels than `num_sample` are an error of the run.",
+    "More classes of labels than `num_sample` are a run-time error.",
     write=_write_sample, reference=_numpy_sample, check=_check_sample, sbp=_sample_factors, traits=RANDOM,
 )  # fmt: skip
 composite(

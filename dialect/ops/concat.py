@@ -1,4 +1,4 @@
-"""Operators that join tensors, and split tensors."""
+"""Operators that concatenate, stack and split tensors."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def _joined_shape(op: Call, axis: int | None) -> list[Dim]:
     """The known part of the common shape of the tensors of `in`, without `axis`."""
     same_dtype(op, op.in_)
     shape = list(op.in_[0].shape)
-    for number, desc in enumerate(op.in_[1:], 1):
+    for index, desc in enumerate(op.in_[1:], 1):
         if desc.rank != len(shape):
             raise op.error(f"expected tensors of one rank, got {op.in_[0]} and {desc}")
         for i, d in enumerate(desc.shape):
             if i != axis:
-                shape[i] = expect_dim(op, f"axis {i} of in {number}", d, shape[i])
+                shape[i] = expect_dim(op, f"axis {i} of in {index}", d, shape[i])
     return shape
 
 
@@ -38,8 +38,8 @@ def _cut_axes(op: Call, parts: Sequence[TensorDesc]) -> tuple[int, ...]:
     return () if len(parts) == 1 else (op.axis % parts[0].rank,)
 
 
-def _place_in_row(shape: Sequence[Size], parts: Sequence[Stage], axis: int) -> Stage:
-    """Tensors set one behind the other along `axis`."""
+def _concatenate(shape: Sequence[Size], parts: Sequence[Stage], axis: int) -> Stage:
+    """The concatenation of tensors along `axis`."""
     offset: Size = 0
     placed = []
     for part in parts:
@@ -49,7 +49,7 @@ def _place_in_row(shape: Sequence[Size], parts: Sequence[Stage], axis: int) -> S
 
 
 def _known(stages: Sequence[Stage], axis: int) -> Size:
-    """The size of an axis that several tensors share, a number where a tensor has a static size."""
+    """The size of an axis that several tensors share, static where a tensor has a static size."""
     sizes = [x.shape[axis] for x in stages]
     return next((d for d in sizes if isinstance(d, int)), sizes[0])
 
@@ -70,7 +70,7 @@ def _split(ops: Builder, op: Call, joined: Value) -> Sequence[Any]:
 
 @operator("cat(in+, axis: int64 = 0, max_dim_size: int64 = 0) -> out")
 class Cat:
-    """Tensors one behind the other along `axis`; `max_dim_size` is OneFlow's, and has no meaning here."""
+    """The concatenation of tensors along `axis`; `max_dim_size` is OneFlow's, and has no meaning here."""
 
     parts = each_part
 
@@ -93,7 +93,7 @@ class Cat:
         axis = op.normalize_axis(op.axis, rank)
         shape = [_known(op.in_, i) for i in range(rank)]
         shape[axis] = sum(x.shape[axis] for x in op.in_)
-        return _place_in_row(shape, op.in_, axis)
+        return _concatenate(shape, op.in_, axis)
 
     def reference(tensors: Any, *, axis: Any) -> Any:
         return np.concatenate(tensors, axis)
@@ -117,7 +117,7 @@ def _split_sizes(op: Call, sizes: list[Dim], total: Dim) -> list[Dim]:
 
 @operator("split_like(in, like+, axis: int64 = 0) -> out+")
 class SplitLike:
-    """`in` cut along `axis` into tensors of the sizes of `like`: the adjoint of `cat`."""
+    """`in` split along `axis` into tensors of the sizes of `like`: the adjoint of `cat`."""
 
     parts = each_part
     shapes_of = ("like",)
@@ -125,12 +125,12 @@ class SplitLike:
     def types(op: Call) -> list[TensorDesc]:
         axis = op.normalize_axis(op.axis, op.in_.rank)
         shape = list(op.in_.shape)
-        for number, like in enumerate(op.like):
+        for index, like in enumerate(op.like):
             if like.rank != op.in_.rank:
                 raise op.error(f"expected like of rank {op.in_.rank}, got {like}")
             for i in range(like.rank):
                 if i != axis:
-                    shape[i] = expect_dim(op, f"axis {i} of like {number}", like.shape[i], shape[i])
+                    shape[i] = expect_dim(op, f"axis {i} of like {index}", like.shape[i], shape[i])
         sizes = _split_sizes(op, [like.shape[axis] for like in op.like], shape[axis])
         return [TensorDesc((*shape[:axis], d, *shape[axis + 1 :]), op.in_.dtype) for d in sizes]
 
@@ -174,8 +174,8 @@ class Stack:
         return Factors(f"{', '.join([' '.join(names)] * len(op.in_))} -> {' '.join(out)}", "joint")
 
     def grad(ops: Builder, op: Call, dout: Value) -> dict[str, Any]:
-        def part(number: int) -> Value:
-            one = ops.narrow(dout, dim=op.axis, start=number, length=1)
+        def part(index: int) -> Value:
+            one = ops.narrow(dout, dim=op.axis, start=index, length=1)
             value: Value = ops.squeeze(one, axes=[op.axis])
             return value
 
@@ -186,7 +186,7 @@ class Stack:
         axis = op.normalize_axis(op.axis, rank + 1)
         shape = [_known(op.in_, i) for i in range(rank)]
         rows = [c.reshape(x, (*shape[:axis], 1, *shape[axis:])) for x in op.in_]
-        return _place_in_row([*shape[:axis], len(rows), *shape[axis:]], rows, axis)
+        return _concatenate([*shape[:axis], len(rows), *shape[axis:]], rows, axis)
 
     def reference(tensors: Any, *, axis: Any) -> Any:
         return np.stack(tensors, axis)
@@ -224,10 +224,10 @@ class StackGrad:
         axis = op.normalize_axis(op.axis, rank + 1)
         shape = [_known(op.like, i) for i in range(rank)]
 
-        def row(number: int) -> Stage:
-            return c.element_wise(shape, lambda *at: op.in_[(*at[:axis], number, *at[axis:])], op.in_.dtype)
+        def row(index: int) -> Stage:
+            return c.element_wise(shape, lambda *at: op.in_[(*at[:axis], index, *at[axis:])], op.in_.dtype)
 
-        return [row(number) for number in range(len(op.like))]
+        return [row(index) for index in range(len(op.like))]
 
     def reference(x: Any, like: Any, *, axis: Any) -> Any:
         return list(np.moveaxis(x, axis, 0))

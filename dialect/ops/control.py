@@ -35,9 +35,9 @@ def _reference(name: str) -> Callable[..., Any]:
 
 def _check_states(op: Call, outputs: Sequence[TensorDesc]) -> list[TensorDesc]:
     """The types of the states, which the body has to keep."""
-    for number, (before, after) in enumerate(zip(op.xs, outputs, strict=False)):
+    for index, (before, after) in enumerate(zip(op.xs, outputs, strict=False)):
         if not before.compatible(after):
-            raise op.error(f"expected the body to return state {number} as {before}, got {after}")
+            raise op.error(f"expected the body to return state {index} as {before}, got {after}")
     return [before.meet(after) for before, after in zip(op.xs, outputs, strict=False)]
 
 
@@ -55,9 +55,9 @@ def _expect_counts(op: Call, sequences: int, results: int | None) -> None:
 def _length(op: Call, sequences: Sequence[TensorDesc]) -> Dim:
     """The number of steps."""
     lengths: list[Dim] = [op.length] if op.length >= 0 else []
-    for number, desc in enumerate(sequences):
+    for index, desc in enumerate(sequences):
         if desc.rank == 0:
-            raise op.error(f"expected sequences of at least one dimension, got sequence {number} of type {desc}")
+            raise op.error(f"expected sequences of at least one dimension, got sequence {index} of type {desc}")
         lengths.append((desc.shape or ())[0])
     known = {n for n in lengths if n is not None}
     if not lengths or len(known) > 1:
@@ -127,18 +127,18 @@ def _scan_grad(ops: Builder, op: Call, *cotangents: Value | None) -> dict[str, A
     return {"xs": tuple(gradients.get(i) for i in range(len(op.xs)))}
 
 
-def _wanted(op: Call, numbers: Iterable[int], before: int) -> list[int]:
-    """The numbers of the repeated operands whose gradient is needed; `before` operands precede the repeated ones."""
-    floats = (i for i in numbers if op.xs[i].dtype.is_float)
+def _wanted(op: Call, indices: Iterable[int], before: int) -> list[int]:
+    """The indices of the variadic operands whose gradient is needed; `before` operands precede the variadic ones."""
+    floats = (i for i in indices if op.xs[i].dtype.is_float)
     return [i for i in floats if op.wanted is None or before + i in op.wanted]
 
 
 def _pulled_back(
     ops: Builder, op: Call, body: Body, operands: Sequence[Value], seeds: dict[int, Value], wanted: Sequence[int]
 ) -> list[Value]:
-    """The gradients of a body by some of its operands, zeros where its results do not depend on one.
+    """The gradients of a body with respect to some of its operands, zeros where its results do not depend on one.
 
-    `seeds` are the cotangents of its results by number.
+    `seeds` are the cotangents of its results by index.
     """
     recorder = Recorder(ops)
     values = [recorder.value(v) for v in operands]

@@ -255,7 +255,7 @@ def _expect_gradient(op: Call, x: TensorDesc, name: str) -> tuple[Layout, Dim]:
     f" {SHARED_TEXT}, groups: int32 = 0) -> dx"
 )
 class ConvDataGrad:
-    """The gradient of a convolution by its images, which have the shape of `x_like` (+ _add_to_output)."""
+    """The gradient of a convolution with respect to its images, of the shape of `x_like` (+ _add_to_output)."""
 
     parts = bilinear
     shapes_of = ("x_like",)
@@ -313,7 +313,7 @@ class ConvDataGrad:
 
 @operator(f"conv_filter_grad(dy, x, num_spatial_dims: int32 = 0, {SHARED_TEXT}, groups: int32 = 0) -> filter_diff")
 class ConvFilterGrad:
-    """The gradient of a convolution by its weight."""
+    """The gradient of a convolution with respect to its weight."""
 
     parts = bilinear
 
@@ -374,7 +374,7 @@ class ConvFilterGrad:
 
 @operator("conv_bias_grad(dy, data_format: string, num_spatial_dims: int32 = 0) -> bias_diff")
 class ConvBiasGrad:
-    """The gradient of a convolution by its bias: the sum of dy over all but the channels."""
+    """The gradient of a convolution with respect to its bias: the sum of dy over all but the channels."""
 
     parts = composed
 

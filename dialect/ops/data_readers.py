@@ -16,7 +16,7 @@ from oneflow.dialect.external import ExternalKernel, as_array, python_kernel
 from oneflow.dialect.numpy_kernel import DataError
 from oneflow.dialect.ops.file_batches import expect_shard, local_shard, rows_of, split_batch
 from oneflow.dialect.ops.source import NO_OPERAND
-from oneflow.dialect.raw_files import Instances, numbered_batches
+from oneflow.dialect.raw_files import Instances, batch_indices
 from oneflow.dialect.reader_kernel import (
     AXIS_SHARD,
     Batch,
@@ -70,14 +70,14 @@ def _coco_batch(images: list[Image], attrs: dict[str, Any]) -> Batch:
         has = len(image.labels)
         if has > objects or image.point_count > points:
             raise DataError(
-                f"image {image.number}: expected at most max_objects {objects} objects and max_points {points}"
+                f"image {image.image_id}: expected at most max_objects {objects} objects and max_points {points}"
                 f" points, got {has} and {image.point_count}"
             )
         boxes[i, :has], labels[i, :has] = np.array(image.boxes).reshape(-1, 4), image.labels
         outlines[i, : image.point_count], numbers[i, : image.point_count] = image.points()
     files = rows_of([image.read() for image in images], attrs["image_bytes"], "image", "image_bytes")
     sizes = np.array([(image.height, image.width) for image in images], np.int32).reshape(-1, 2)
-    return files, np.array([image.number for image in images], np.int64), sizes, boxes, labels, outlines, numbers
+    return files, np.array([image.image_id for image in images], np.int64), sizes, boxes, labels, outlines, numbers
 
 
 define(
@@ -86,11 +86,11 @@ define(
     " remove_images_without_annotations: bool = True, stride_partition: bool = False, image_bytes: int64,"
     f" max_objects: int64, max_points: int64, {AXIS_SHARD})"
     " -> image, image_id, image_size, gt_bbox, gt_label, gt_segm, gt_segm_index",
-    doc="The files of the next images of COCO, with zeros behind each, their numbers, heights and widths, and the\n"
-    "boxes (left, top, right, bottom), labels from 1, points of polygons and numbers of the points of their\n"
+    doc="The files of the next images of COCO, with zero padding after each, their ids, heights and widths, and the\n"
+    "boxes (left, top, right, bottom), labels from 1, points of polygons and indices of the points of their\n"
     "objects.\n\n"
-    "Labels of no object are 0, numbers of no point -1. `group_by_ratio` makes batches of images whose height is\n"
-    "the same whole multiple of the width. Images come by their numbers, or in random orders that `random_seed`\n"
+    "Labels of no object are 0, indices of no point -1. `group_by_ratio` makes batches of images whose height is\n"
+    "the same whole multiple of the width. Images are read by their ids, or in random orders that `random_seed`\n"
     "sets. `image_bytes`, `max_objects` and `max_points` are the most that an image has. The session and the\n"
     "partition change nothing.",
     types=_coco_types, sbp=split_batch, local=local_shard, grad=NO_OPERAND, pure=False, oneflow_name="COCOReader",
@@ -121,14 +121,14 @@ def _read_raw(**attrs: Any) -> Iterator[Batch]:
     found = Instances(attrs["files"], attrs["shape"], attrs["data_type"].numpy)
     shuffle, size = attrs["random_shuffle"], whole_batch(attrs)
     block = attrs["shuffle_block_size"] if shuffle and attrs["shuffle_block_size"] > 0 else size
-    for numbers in numbered_batches(len(found), size, block, attrs["seed"] if shuffle else None):
+    for numbers in batch_indices(len(found), size, block, attrs["seed"] if shuffle else None):
         yield (np.stack([found[n] for n in local_items(numbers, attrs)]),)
 
 
 define(
     "raw_reader(files: list_string, data_type: data_type, shape: shape, batch_size: int64, shuffle_block_size: int64,"
     f" random_shuffle: bool = True, seed: int64 = 0, {AXIS_SHARD}) -> out",
-    doc="The next tensors of the shape `shape` in files, where they lie one after the other as in memory.\n\n"
+    doc="The next tensors of the shape `shape` in files, stored one after the other as in memory.\n\n"
     "The last batch of a round is filled up from the start. `random_shuffle` makes batches of blocks of\n"
     "`shuffle_block_size` tensors, 0 for the whole batch, in random orders that `seed` sets.",
     types=_raw_types, sbp=split_batch, local=local_shard, grad=NO_OPERAND, pure=False,
@@ -137,11 +137,11 @@ define(
 
 
 def _batch_of_tokens(attrs: dict[str, Any]) -> Callable[[int], np.ndarray]:
-    """The batch with a number, as a function."""
+    """The batch of an index, as a function."""
     samples = Samples(Documents(attrs["data_file_prefix"]), **attrs)
 
-    def batch(number: int) -> np.ndarray:
-        first = number * whole_batch(attrs) + attrs["logical_begin"]
+    def batch(batch_index: int) -> np.ndarray:
+        first = batch_index * whole_batch(attrs) + attrs["logical_begin"]
         rows = [samples[first + i] for i in range(attrs["batch_size"])]
         return np.stack(rows).astype(attrs["dtype"].numpy)
 
@@ -150,12 +150,12 @@ def _batch_of_tokens(attrs: dict[str, Any]) -> Callable[[int], np.ndarray]:
 
 def _read_tokens(**attrs: Any) -> Iterator[Batch]:
     batch = _batch_of_tokens(attrs)
-    for number in itertools.count():
-        yield (batch(number),)
+    for batch_index in itertools.count():
+        yield (batch(batch_index),)
 
 
 class _TokenKernel(ReaderKernel):
-    """A kernel that gives the next batch, or the batch of a number."""
+    """A kernel that gives the next batch, or the batch of an index."""
 
     def __call__(self, op: Call) -> ExternalKernel:
         """The external kernel of a call."""
@@ -179,11 +179,11 @@ class _TokenKernel(ReaderKernel):
     f" {AXIS_SHARD}) -> out, iteration_out?"
 )
 class MegatronGptMmapDataLoader:
-    """The next samples of `seq_length` tokens and a label behind them, in documents in Megatron's files.
+    """The next samples of `seq_length` tokens and a label after them, in documents in Megatron's files.
 
-    With `iteration` (i64) it is the batch of that number, and one more is the second result. The documents are the
+    With `iteration` (i64) it is the batch of that index, and one more is the second result. The documents are the
     documents of the part `split_index`, whose sizes `split_sizes` are shares of all. `shuffle` draws the orders of
-    documents and samples by `random_seed`. Samples after the epochs that `num_samples` need are errors of the run.
+    documents and samples by `random_seed`. Samples after the epochs that `num_samples` need are run-time errors.
     """
 
     grad = no_grad("the tokens come from files")

@@ -1,4 +1,4 @@
-"""Transposed convolutions: the gradients of convolutions by their images, as separate operators.
+"""Transposed convolutions: the gradients of convolutions with respect to their images, as separate operators.
 
 The images of the convolution are the result here.
 """

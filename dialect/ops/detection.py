@@ -12,8 +12,8 @@ from oneflow.dialect import dtypes
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.composite import adjoint, composite
 from oneflow.dialect.numpy_kernel import numpy_kernel
-from oneflow.dialect.ops.indexing import numpy_positions
-from oneflow.dialect.ops.interpolation import Tap, clipped, linear_taps, numbered, read_taps, static_shape
+from oneflow.dialect.ops.indexing import numpy_checked_indices
+from oneflow.dialect.ops.interpolation import Tap, clipped, iota, linear_taps, read_taps, static_shape
 from oneflow.dialect.ops.softmax import narrow, widen
 from oneflow.dialect.record import Call, no_grad, no_sbp, operator
 from oneflow.dialect.sbp import Factors
@@ -62,7 +62,7 @@ def _region_taps(ops: Builder, op: Call, rois: Value, first: int, pooled: int, s
     length = end - begin
     if not op.aligned:
         length = ops.clip_by_scalar_min(length, floating_min=1.0)
-    steps = (ops.cast(numbered(ops, (count, samples), 1), dtype=rois.dtype) + 0.5) * (1.0 / samples)
+    steps = (ops.cast(iota(ops, (count, samples), 1), dtype=rois.dtype) + 0.5) * (1.0 / samples)
     at = begin + steps * length
     inside = ops.broadcast_equal(clipped(ops, at, -1, size), at)
     return linear_taps(ops, ops.where(inside, clipped(ops, at, 0, size - 1), clipped(ops, at, -3, size + 2)))
@@ -104,9 +104,9 @@ def _numpy_roi_align(
     x: Any, rois: Any, *, pooled_h: Any, pooled_w: Any, spatial_scale: Any, sampling_ratio: Any, aligned: Any
 ) -> Any:
     wide, (height, width) = x.astype(np.float64), x.shape[2:]
-    images = numpy_positions("roi_align: rois", rois[:, 0].astype(np.int64), len(x))
+    images = numpy_checked_indices("roi_align: rois", rois[:, 0].astype(np.int64), len(x))
     out = np.zeros((len(rois), x.shape[1], pooled_h, pooled_w))
-    for number, roi in enumerate(rois.astype(np.float64)):
+    for roi_index, roi in enumerate(rois.astype(np.float64)):
         left, top, right, bottom = roi[1:] * np.float32(spatial_scale) - (0.5 if aligned else 0.0)
         least = -np.inf if aligned else 1.0
         for i, j, a, b in np.ndindex(pooled_h, pooled_w, sampling_ratio, sampling_ratio):
@@ -115,7 +115,7 @@ def _numpy_roi_align(
             outside = y < -1 or y > height or at < -1 or at > width
             if np.isnan(y) or np.isnan(at) or not outside:
                 y, at = np.clip(y, 0, height - 1), np.clip(at, 0, width - 1)
-                out[number, :, i, j] += _numpy_bilinear(wide[images[number]], y, at) / sampling_ratio**2
+                out[roi_index, :, i, j] += _numpy_bilinear(wide[images[roi_index]], y, at) / sampling_ratio**2
     return out.astype(x.dtype)
 
 
@@ -126,14 +126,14 @@ _ATTRS = (
 composite(
     f"roi_align(x, rois, {_ATTRS}) -> y",
     "Means of `sampling_ratio`^2 samples for each of pooled_h x pooled_w parts of regions of images.\n\n"
-    "A row of `rois` is the number of an image, and left, top, right and bottom of the region.",
+    "A row of `rois` is the index of an image, and left, top, right and bottom of the region.",
     write=_write_roi_align, reference=_numpy_roi_align, check=_check_regions,
     sbp=lambda op: Factors("_ c _ _, r _ -> r c _ _").linear_in(op, "x"),
 )  # fmt: skip
 
 
 adjoint(
-    f"roi_align_grad(dy, x_like, rois, {_ATTRS}) -> dx", "The gradient of `roi_align` by its images.",
+    f"roi_align_grad(dy, x_like, rois, {_ATTRS}) -> dx", "The gradient of `roi_align` with respect to its images.",
     of="roi_align", seeds=("dy",), wanted=("x",), names={"x": "x_like"}, check=_check_regions, shapes_of=("x_like",),
     sbp=lambda op: Factors("r c _ _, _ c _ _, r _ -> _ c _ _").linear_in(op, "dy"),
 )  # fmt: skip
@@ -187,23 +187,23 @@ def _deformed_columns(ops: Builder, op: Call) -> Value:
     shape = (n * groups, taps, *sizes)
     images = _reshape(ops, widen(ops, op.input), n * groups, c // groups, h, w)
     moves = _reshape(ops, widen(ops, op.offset), n * groups, taps, 2, *sizes)
-    tap, axes = numbered(ops, shape, 1), []
+    tap, axes = iota(ops, shape, 1), []
     inner = (_divided(ops, tap, kw), tap - _divided(ops, tap, kw) * kw)
     steps = ((op.stride_h, op.pad_h, op.dilation_h), (op.stride_w, op.pad_w, op.dilation_w))
     for axis, (k, (stride, pad, dilation), size) in enumerate(zip(inner, steps, (h, w), strict=True)):
         move = ops.slice(moves, start=[0, 0, axis, 0, 0], stop=[n * groups, taps, axis + 1, *sizes], step=[1] * 5)
-        base = numbered(ops, shape, 2 + axis) * stride + k * dilation + (-pad)
+        base = iota(ops, shape, 2 + axis) * stride + k * dilation + (-pad)
         at = ops.cast(base, dtype=images.dtype) + _reshape(ops, move, *shape)
         axes.append(linear_taps(ops, clipped(ops, at, -2, size + 1)))
-    samples = read_taps(ops, _transpose(ops, images, 0, 2, 3, 1), numbered(ops, shape, 0), axes)
+    samples = read_taps(ops, _transpose(ops, images, 0, 2, 3, 1), iota(ops, shape, 0), axes)
     if not op.use_mask:
         return samples
     scaled: Value = samples * _reshape(ops, widen(ops, op.mask), *shape, 1)
     return scaled
 
 
-def _divided(ops: Builder, x: Value, number: int) -> Value:
-    return ops.call("scalar_floordiv", x, has_int_operand=True, int_operand=number)[0]
+def _divided(ops: Builder, x: Value, divisor: int) -> Value:
+    return ops.call("scalar_floordiv", x, has_int_operand=True, int_operand=divisor)[0]
 
 
 def _write_deform(ops: Builder, op: Call) -> Value:
@@ -269,13 +269,13 @@ composite(
 adjoint(
     f"deform_conv2d_input_grad(output_grad, input, offset, weight, mask, {_ATTRS}) -> input_grad, offset_grad,"
     " mask_grad",
-    "The gradients of `deform_conv2d` by its input, offset and mask.",
+    "The gradients of `deform_conv2d` with respect to its input, offset and mask.",
     of="deform_conv2d", seeds=("output_grad",), wanted=("input", "offset", "mask"), check=_check_deform,
     sbp=_deform_grad_sbp,
 )  # fmt: skip
 adjoint(
     f"deform_conv2d_param_grad(output_grad, input, offset, weight, mask, {_ATTRS}) -> weight_grad",
-    "The gradient of `deform_conv2d` by its weight.",
+    "The gradient of `deform_conv2d` with respect to its weight.",
     of="deform_conv2d", seeds=("output_grad",), wanted=("weight",), check=_check_deform, sbp=_deform_grad_sbp,
 )  # fmt: skip
 

@@ -64,7 +64,8 @@ def linear_in_each(*names: str) -> Callable[[Call], Factors]:
 
 
 def gradient_of(name: str, forward: Operator, operands: Sequence[str], by: int, result: str, attrs: str) -> None:
-    """Registers the gradient of `forward` by its operand number `by`; dy or dz among `operands` is the cotangent.
+    """Registers the gradient of `forward` with respect to its operand `by`; dy or dz among `operands` is the
+    cotangent.
 
     Operands may be optional where the cotangent is the last.
     """
@@ -190,7 +191,7 @@ class HardtanhGrad:
 
 @operator("broadcast_div_grad(y, z, dz) -> dy")
 class BroadcastDivGrad:
-    """The gradient of z = x / y by y: -dz * z / y, summed over the axes along which y was broadcast."""
+    """The gradient of z = x / y with respect to y: -dz * z / y, summed over the axes along which y was broadcast."""
 
     def types(op: Call) -> TensorDesc:
         for name, desc in op.inputs.items():

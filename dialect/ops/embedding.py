@@ -1,4 +1,4 @@
-"""Embedding: rows of a table at positions, and its gradient."""
+"""Embedding: rows of a table at indices, and its gradient."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from oneflow.dialect.ops.indexing import (
     names,
     numpy_rows,
     numpy_with_zeros,
-    shard_position,
+    shard_index,
 )
 from oneflow.dialect.ops.scattering import add_at, expect_type, zeros
 from oneflow.dialect.record import Call, operator
@@ -123,14 +123,14 @@ class EmbeddingGrad:
             return in_shard(op, "indices", op.indices[at], op.weight.shape[0], use, wide)
 
         def row(*at: Any) -> Any:
-            return shard_position(op, "indices", op.indices[at], op.weight.shape[0])
+            return shard_index(op, "indices", op.indices[at], op.weight.shape[0])
 
         ones = c.element_wise(op.indices.shape, lambda *at: at_row(at, lambda _: s.const(1, wide)))
         counts = add_at(zeros(op.weight.shape[:1], wide), ones, lambda *at: [row(*at)])
 
         def contribution(*at: Any) -> Any:
-            def scaled(place: Any) -> Any:
-                return op.dy[at] / counts[place] if op.scale_grad_by_freq else op.dy[at]
+            def scaled(row: Any) -> Any:
+                return op.dy[at] / counts[row] if op.scale_grad_by_freq else op.dy[at]
 
             padding = op.indices[at[:-1]].eq(op.padding_idx)
             row = at_row(at[:-1], scaled)

@@ -61,7 +61,7 @@ def _expect_initializers(op: Call, states: str) -> None:
 
 
 def _expect_unique(op: Call) -> int:
-    """The number of distinct ids, zeros behind included."""
+    """The number of distinct ids, zero padding included."""
     expect_dtype(op, "num_unique_ids", op.num_unique_ids, COUNTS)
     static_shape(op, "num_unique_ids")
     if op.num_unique_ids.element_count != 1:

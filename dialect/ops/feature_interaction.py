@@ -28,14 +28,14 @@ def _check_features(op: Call) -> None:
     if op.pooling not in ("none", "sum"):
         raise op.error(f"expected pooling none or sum, got {op.pooling!r}")
     first = op.features[0]
-    for number, x in enumerate(op.features):
-        expect_dtype(op, f"feature {number}", x, dtypes.FLOATS if number == 0 else (first.dtype,))
-        expect_rank(op, f"feature {number}", x, 3)
+    for index, x in enumerate(op.features):
+        expect_dtype(op, f"feature {index}", x, dtypes.FLOATS if index == 0 else (first.dtype,))
+        expect_rank(op, f"feature {index}", x, 3)
         wanted = TensorDesc((first.shape[0], x.shape[1], first.shape[2]), first.dtype)
         if None in x.shape[1:]:
-            raise op.error(f"expected static axes 1 and 2 of feature {number}, got {x}")
+            raise op.error(f"expected static axes 1 and 2 of feature {index}, got {x}")
         if not x.compatible(wanted):
-            raise op.error(f"expected feature {number} of type {wanted}, got {x}")
+            raise op.error(f"expected feature {index} of type {wanted}, got {x}")
     _check_sparse(op, first.shape[0], first.shape[2], first.dtype)
     if op.pooling == "none" and _count(op) > MAX_FEATURES:
         raise op.error(f"expected at most {MAX_FEATURES} features, got {_count(op)}; split axis 1 of the features")
@@ -198,7 +198,7 @@ def _write_dots_grad(ops: Builder, op: Call) -> tuple[Value, ...]:
 
 
 def _dots_grad_layouts(op: Call) -> list[SbpSignature]:
-    """The batch can be split, of which the gradient by `sparse_feature` is a sum; partial sums of dy."""
+    """The batch can be split, of which the gradient with respect to `sparse_feature` is a sum; partial sums of dy."""
     rows = _layouts_of(op, {"dy": S(0), "features": S(0), "sparse_indices": S(0)}, S(0))
     sparse = op.sparse_feature is not None
     outputs = (*rows.outputs[: len(rows.outputs) - sparse], *[P] * sparse)
@@ -294,7 +294,9 @@ def _numpy_cross_grad(dy: Any, weight: Any, *others: Any) -> Any:
 
 
 def _cross_grad_factors(op: Call) -> Factors:
-    """Rows can be split, of which the gradients by weight and bias are sums; partial sums of dy and of others."""
+    """Rows can be split, of which the gradients with respect to weight and bias are sums; partial sums of dy and of
+    others.
+    """
     operands = ", ".join({"weight": "_ _", "bias": "_"}.get(name, "n _") for name in op.inputs)
     factors = Factors(f"{operands} -> n _, _ _, n _, _").summing(1, 3).linear_in(op, "dy", results=range(4))
     factors = factors.linear_in(op, "x", results=(1,)).linear_in(op, "matmul_result", "bias")

@@ -12,7 +12,7 @@ from oneflow.dialect.sbp import S, SbpSignature, Shard
 
 
 def expect_shard(op: Call) -> None:
-    """Checks the size of the batch, and where the part of a device lies in it."""
+    """Checks the size of the batch, and the offset of the part of a device in it."""
     size = op.logical_size or op.batch_size
     if op.batch_size < 1 or not 0 <= op.logical_begin <= size - op.batch_size:
         raise op.error(
@@ -36,14 +36,14 @@ def split_batch(op: Call) -> list[SbpSignature]:
 
 
 def rows_of(items: list[bytes], length: int, name: str, limit: str) -> np.ndarray:
-    """Items of different lengths as rows of bytes, with zeros behind each.
+    """Items of different lengths as rows of bytes, with zero padding after each.
 
     Raises:
         DataError: one is longer than `length`, the attribute `limit`.
     """
     out = np.zeros((len(items), length), np.uint8)
-    for number, item in enumerate(items):
+    for index, item in enumerate(items):
         if len(item) > length:
-            raise DataError(f"{name} {number}: expected at most {limit} {length} bytes, got {len(item)}")
-        out[number, : len(item)] = np.frombuffer(item, np.uint8)
+            raise DataError(f"{name} {index}: expected at most {limit} {length} bytes, got {len(item)}")
+        out[index, : len(item)] = np.frombuffer(item, np.uint8)
     return out

@@ -247,7 +247,8 @@ composite(
     reference=in_double(lambda a, b, *, axis: _gelu(a + _along(a, b, axis))), sbp=_split_with_bias,
 )  # fmt: skip
 adjoint(
-    "fused_bias_add_gelu_grad(a, b, dy, axis: int32 = 0) -> dx", "The gradient of `fused_bias_add_gelu` by a.",
+    "fused_bias_add_gelu_grad(a, b, dy, axis: int32 = 0) -> dx",
+    "The gradient of `fused_bias_add_gelu` with respect to a.",
     of="fused_bias_add_gelu", seeds=("dy",), wanted=("a",),
     sbp=lambda op: _split_with_bias(op).linear_in(op, "dy"),
 )  # fmt: skip

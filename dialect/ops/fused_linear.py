@@ -34,22 +34,22 @@ def _check_layers(op: Call) -> None:
     columns = op.x.shape[1]
     if not op.weights:
         raise op.error("expected at least one weight, got none")
-    for number, weight in enumerate(op.weights):
+    for index, weight in enumerate(op.weights):
         wanted = TensorDesc((None, columns), op.x.dtype)
         if not weight.compatible(wanted):
-            raise op.error(f"expected weight {number} of type {wanted}, got {weight}")
+            raise op.error(f"expected weight {index} of type {wanted}, got {weight}")
         columns = weight.shape[0]
         if not columns or weight.shape[1] is None:
-            raise op.error(f"expected static sizes of at least 1 in weight {number}, got {weight}")
+            raise op.error(f"expected static sizes of at least 1 in weight {index}, got {weight}")
 
 
 def _check_biases(op: Call) -> None:
     if len(op.biases) != len(op.weights):
         raise op.error(f"expected a bias for each of {len(op.weights)} weights, got {len(op.biases)}")
-    for number, (weight, bias) in enumerate(zip(op.weights, op.biases, strict=True)):
+    for index, (weight, bias) in enumerate(zip(op.weights, op.biases, strict=True)):
         wanted = TensorDesc(weight.shape[:1], weight.dtype)
         if not bias.compatible(wanted):
-            raise op.error(f"expected bias {number} of type {wanted}, got {bias}")
+            raise op.error(f"expected bias {index} of type {wanted}, got {bias}")
 
 
 def _check_forward(op: Call) -> None:
@@ -179,7 +179,8 @@ def _numpy_product(dy: Any, x: Any) -> Any:
 
 composite(
     "cublas_matmul_bias_add_grad(dy, x) -> w_grad, b_grad",
-    "transpose(dy) @ x and the sum of the rows of dy: the gradients of a linear layer by weight and bias.",
+    "transpose(dy) @ x and the sum of the rows of dy: the gradients of a linear layer with respect to weight and"
+    " bias.",
     write=_write_product, reference=_numpy_product, check=_check_product,
     sbp=lambda op: Factors("n m, n k -> m k, m").linear_in(op, "dy", results=(0, 1)).linear_in(op, "x"),
 )  # fmt: skip
@@ -193,7 +194,7 @@ def _check_layer(op: Call) -> None:
 
 
 def _through_layer(ops: Builder, dy: Value, weight: Value, mask: Value, alpha: float) -> tuple[Value, Value]:
-    """The gradients by the sums that a masked layer before `weight` has, and by its bias."""
+    """The gradients with respect to the sums that a masked layer before `weight` has, and its bias."""
     cotangent = _masked(ops, ops.matmul(dy, weight), mask, alpha)
     return narrow(ops, cotangent, dy.dtype), narrow(ops, ops.reduce_sum(cotangent, axis=[0]), dy.dtype)
 
@@ -264,7 +265,7 @@ def _numpy_mlp_grad(dy: Any, x: Any, weights: Any, masks: Any, hidden: Any, *, a
 
 
 def _mlp_grad_factors(op: Call) -> Factors:
-    """Rows can be split, of which the gradients by parameters are sums; partial sums of dy."""
+    """Rows can be split, of which the gradients with respect to parameters are sums; partial sums of dy."""
     count = len(op.weights)
     operands = ["n _", "n _", *["_ _"] * count, *["n _"] * (2 * count)]
     results = ["n _", *["_"] * count, *["_ _"] * count]

@@ -125,7 +125,7 @@ composite(
 )  # fmt: skip
 composite(
     "fused_scale_mask_bias_softmax_grad(y, dy, scale: float = 0.35355) -> dx",
-    "The gradient of `fused_scale_mask_bias_softmax` by x.",
+    "The gradient of `fused_scale_mask_bias_softmax` with respect to x.",
     write=lambda ops, op: narrow(ops, ops.softmax_grad(widen(ops, op.y), widen(ops, op.dy)) * op.scale, op.dy.dtype),
     reference=lambda y, dy, *, scale: (_numpy_softmax_grad(y, dy) * np.float32(scale)).astype(dy.dtype),
     sbp=lambda op: last_axis_whole(op).linear_in(op, "dy"),

@@ -187,6 +187,6 @@ def _gradient_layouts(op: Call) -> Factors:
 composite(
     "fused_glu_without_linear_grad(dy, matmul_wx, matmul_vx?, activation: string = 'none')"
     " -> d_matmul_wx, d_matmul_vx?",
-    "The gradients of `fused_glu` by its products.",
+    "The gradients of `fused_glu` with respect to its products.",
     write=_write_gradient, reference=_numpy_gradient, check=_check_gradient, sbp=_gradient_layouts,
 )  # fmt: skip

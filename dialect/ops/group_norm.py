@@ -83,7 +83,7 @@ def _as_rows(ops: Builder, op: Call, value: Value, groups: int) -> Value:
 
 
 def channels(ops: Builder, param: Value, x: Value, axis: int = 1) -> Value:
-    """A value per channel, repeated to the shape of `x`."""
+    """A value per channel, broadcast to the shape of `x`."""
     axes = [i for i in range(x.rank) if i != axis]
     return ops.call("broadcast_like", param, x, broadcast_axes=axes)[0] if axes else param
 
@@ -216,7 +216,7 @@ class GroupNorm:
 
 @operator("group_norm_grad(dy, x, mean, inv_variance, gamma?, num_groups: int32 = 0, epsilon: double = 0.0) -> dx")
 class GroupNormGrad:
-    """The gradient of `group_norm` by x."""
+    """The gradient of `group_norm` with respect to x."""
 
     def types(op: Call) -> TensorDesc:
         x, param, row = _group_types(op, op.num_groups)
@@ -276,7 +276,9 @@ class GroupNormGrad:
 
 @operator("group_norm_param_grad(dy, x, mean, inv_variance) -> dgamma, dbeta")
 class GroupNormParamGrad:
-    """The gradients of `group_norm` by gamma and beta: sums of dy * normal and of dy over all but channels."""
+    """The gradients of `group_norm` with respect to gamma and beta: sums of dy * normal and of dy over all but
+    channels.
+    """
 
     def types(op: Call) -> tuple[TensorDesc, TensorDesc]:
         expect_rank(op, "mean", op.mean, 2)

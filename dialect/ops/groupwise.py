@@ -111,7 +111,7 @@ class GroupwiseDequantize:
         axis = op.normalize_axis(op.group_dim, x.rank)
         offset = zero_point(x.dtype == dtypes.uint8, op.num_bits, op.symmetric)
 
-        def number(*at: Expr) -> Expr:
+        def quantized(*at: Expr) -> Expr:
             if op.num_bits == 8:
                 return s.cast(x[at], dtypes.int32)
             byte = s.cast(x[(*at[:-1], at[-1] // 2)], dtypes.int32)
@@ -121,7 +121,7 @@ class GroupwiseDequantize:
 
         def element(*at: Expr) -> Expr:
             group = tuple(i // op.group_size if n == axis else i for n, i in enumerate(at))
-            value = s.cast(number(*at) - offset, scale.dtype.accumulator) * scale[group]
+            value = s.cast(quantized(*at) - offset, scale.dtype.accumulator) * scale[group]
             element: Expr = value if zero is None else value + zero[group]
             return element
 

@@ -21,14 +21,14 @@ elementwise(
 )  # fmt: skip
 _DEVICES = "`in` itself: a program runs on one kind of device. OneFlow makes"
 for _name, _attrs, _doc in (
-    ("amp_white_identity", "", "`in` itself, at which OneFlow's automatic mixed precision goes on in f16."),
+    ("amp_white_identity", "", "`in` itself, at which OneFlow's automatic mixed precision continues in f16."),
     ("amp_black_identity", "", "`in` itself, at which OneFlow's automatic mixed precision stays in f32."),
     ("identity_buffer", ", buffer_size: int64 = 0", "`in` itself; how many results OneFlow keeps for later stages."),
     ("copy", "", f"{_DEVICES} a copy on another device."),
     ("copy_h2d", "", f"{_DEVICES} a copy from the host to the device."),
     ("copy_d2h", "", f"{_DEVICES} a copy from the device to the host."),
     ("pinned_identity", "", f"{_DEVICES} a copy in memory that devices read."),
-    ("to_contiguous", "", "`in` itself: the elements of every value lie in row-major order."),
+    ("to_contiguous", "", "`in` itself: the elements of every value are stored in row-major order."),
 ):
     elementwise(
         f"{_name}(in{_attrs}) -> out", _doc,

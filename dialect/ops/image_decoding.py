@@ -61,7 +61,7 @@ class ImageDecode:
     """The images in a list of files, (files, bytes) with zeros as padding; and the sizes of the images.
 
     Images are (rows, columns, channels) of u8, f32 or f64, from 0 to 255, rotated according to Exif data, and at
-    most `max_size`, rows and columns. Files of other formats, damaged files and larger images are errors of the run.
+    most `max_size`, rows and columns. Files of other formats, damaged files and larger images are run-time errors.
     """
 
     grad = INTEGERS
@@ -92,21 +92,21 @@ class RandomCrop:
     ratio: Sequence[float]
     seed: int
 
-    def window(self, number: int, height: int, width: int) -> tuple[int, int, int, int]:
-        """The first row and column, the rows and the columns of the part of the image with this number."""
-        rows, columns = self._size(number, height, width)
-        fractions = self._numbers(number, self.attempts)
+    def window(self, image_index: int, height: int, width: int) -> tuple[int, int, int, int]:
+        """The first row and column, the rows and the columns of the crop of image `image_index`."""
+        rows, columns = self._size(image_index, height, width)
+        fractions = self._numbers(image_index, self.attempts)
         top, left = (
             int(fraction * (n + 1)) for fraction, n in zip(fractions, (height - rows, width - columns), strict=False)
         )
         return top, left, rows, columns
 
-    def _numbers(self, number: int, attempt: int) -> list[float]:
-        """Four numbers drawn evenly from [0, 1)."""
-        counter = [np.array(n, np.uint64) for n in (number, attempt, 0, 0)]
+    def _numbers(self, image_index: int, attempt: int) -> list[float]:
+        """Four uniform random numbers in [0, 1)."""
+        counter = [np.array(n, np.uint64) for n in (image_index, attempt, 0, 0)]
         return [float(word) / 2.0**32 for word in numpy_philox(counter, self.seed)]
 
-    def _size(self, number: int, height: int, width: int) -> tuple[int, int]:
+    def _size(self, image_index: int, height: int, width: int) -> tuple[int, int]:
         """The first drawn size that fits into the image; without such a size the largest size of an allowed ratio."""
         (least, most), (narrow, wide) = self.area, self.ratio
         columns, rows = max(1, int(height * wide)), max(1, int(width / narrow))
@@ -115,7 +115,7 @@ class RandomCrop:
         if width * rows < least * height * width:
             return rows, width
         for attempt in range(self.attempts):
-            share, log_ratio = self._numbers(number, attempt)[:2]
+            share, log_ratio = self._numbers(image_index, attempt)[:2]
             area = (least + share * (most - least)) * height * width
             ratio = math.exp(math.log(narrow) + log_ratio * (math.log(wide) - math.log(narrow)))
             h, w = max(1, round(math.sqrt(area / ratio))), max(1, round(math.sqrt(area * ratio)))
@@ -160,18 +160,18 @@ def crop_of(attrs: dict[str, Any], offset: Any) -> RandomCrop:
 
 
 def local_begin(op: Call, shard: Shard) -> dict[str, Any]:
-    """The number of the first image of one device's shard."""
+    """The index of the first image of one device's shard."""
     local, logical = (shape or (None,) for shape in (shard.inputs[0].shape, op.operands[0].shape))
     return {"logical_begin": op.logical_begin + (shard.begins[0] if local[0] != logical[0] else 0)}
 
 
 def cutter(attrs: dict[str, Any], offset: Any) -> Callable[[tuple[int, np.ndarray]], np.ndarray]:
-    """A function from the number of an image and the image to a random crop."""
+    """A function from the index of an image and the image to a random crop."""
     crop = crop_of(attrs, offset)
 
     def cut(item: tuple[int, np.ndarray]) -> np.ndarray:
-        number, image = item
-        top, left, rows, columns = crop.window(attrs["logical_begin"] + number, *image.shape[:2])
+        index, image = item
+        top, left, rows, columns = crop.window(attrs["logical_begin"] + index, *image.shape[:2])
         return image[top : top + rows, left : left + columns]
 
     return cut

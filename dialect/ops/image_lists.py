@@ -1,4 +1,5 @@
-"""Lists of images of different sizes as one tensor: (images, height, width, channels), with zeros behind each image.
+"""Lists of images of different sizes as one tensor: (images, height, width, channels), with zero padding after each
+image.
 
 The sizes are a tensor (images, 2) of i32: the heights and widths. Without sizes all images fill the tensor.
 """
@@ -58,14 +59,14 @@ def each_image(images: np.ndarray, sizes: np.ndarray | None) -> Iterator[np.ndar
     Raises:
         DataError: a size is outside of the tensor.
     """
-    for number, image in enumerate(images):
+    for index, image in enumerate(images):
         if sizes is None:
             yield image
             continue
-        height, width = map(int, sizes[number])
+        height, width = map(int, sizes[index])
         if not (1 <= height <= image.shape[0] and 1 <= width <= image.shape[1]):
             raise DataError(
-                f"image {number}: expected a size from 1 x 1 to {image.shape[0]} x {image.shape[1]}, got"
+                f"image {index}: expected a size from 1 x 1 to {image.shape[0]} x {image.shape[1]}, got"
                 f" {height} x {width}"
             )
         yield image[:height, :width]
@@ -74,19 +75,19 @@ def each_image(images: np.ndarray, sizes: np.ndarray | None) -> Iterator[np.ndar
 def padded(images: Iterable[np.ndarray], shape: Sequence[int], dtype: np.dtype[Any]) -> tuple[np.ndarray, np.ndarray]:
     """A list of images as one tensor of the shape (images, height, width, channels), and the sizes of the images."""
     out, sizes = np.zeros(shape, dtype), np.zeros((shape[0], 2), np.int32)
-    for number, image in enumerate(images):
-        out[number, : image.shape[0], : image.shape[1]] = image
-        sizes[number] = image.shape[:2]
+    for index, image in enumerate(images):
+        out[index, : image.shape[0], : image.shape[1]] = image
+        sizes[index] = image.shape[:2]
     return out, sizes
 
 
 def mapped(function: Any, items: Iterable[Any], name: str = "image") -> Iterator[Any]:
     """The results of a function of each item; an error names the item."""
-    for number, item in enumerate(items):
+    for index, item in enumerate(items):
         try:
             yield function(item)
         except DataError as error:
-            raise DataError(f"{name} {number}: {error}") from None
+            raise DataError(f"{name} {index}: {error}") from None
 
 
 def image_factors(op: Call, *results: str, channels: str = "_") -> Factors:

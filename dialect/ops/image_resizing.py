@@ -59,9 +59,9 @@ def _numpy_fixed(
 ) -> Any:
     out = np.zeros((len(x), target_height, target_width, x.shape[3]), data_type.numpy)
     scale = np.zeros((len(x), 2), np.float32)
-    for number, image in enumerate(each_image(x, in_size)):
-        out[number] = convert(resize(image, target_height, target_width, interpolation_type), out.dtype)
-        scale[number] = target_width / image.shape[1], target_height / image.shape[0]
+    for index, image in enumerate(each_image(x, in_size)):
+        out[index] = convert(resize(image, target_height, target_width, interpolation_type), out.dtype)
+        scale[index] = target_width / image.shape[1], target_height / image.shape[0]
     return out, scale
 
 

@@ -48,15 +48,15 @@ def _arranged(op: Call, batch: Any, channels: Any, height: Any, width: Any) -> t
 def _channel_value(values: Sequence[float], channel: Expr, dtype: dtypes.DType = dtypes.float32) -> Expr:
     """The value of a channel; a single value is the value of all channels."""
     chosen = s.const(values[-1], dtype)
-    for number, value in reversed(list(enumerate(values[:-1]))):
-        chosen = s.where(channel.eq(number), s.const(value, dtype), chosen)
+    for index, value in reversed(list(enumerate(values[:-1]))):
+        chosen = s.where(channel.eq(index), s.const(value, dtype), chosen)
     return chosen
 
 
-def _begin(size: Any, kept: Any, place: float) -> Expr:
-    """The first position of a crop, which leaves out the share `place` of the border before the crop."""
+def _begin(size: Any, kept: Any, share: float) -> Expr:
+    """The first position of a crop, which leaves out the share `share` of the border before the crop."""
     border = c.as_expr(size - kept)
-    return s.cast(s.trunc(s.cast(border, dtypes.float32) * place), dtypes.index)
+    return s.cast(s.trunc(s.cast(border, dtypes.float32) * share), dtypes.index)
 
 
 def _crop_types(op: Call) -> TensorDesc:
@@ -142,7 +142,7 @@ for _source, _types, _rest in (
         f"crop_mirror_normalize_from_{_source}(in, mirror?, {CROP}) -> out",
         doc="A part of each image of u8 (batch, height, width, channels), less `mean`, over `std`.\n\n"
         "The result has the layout NCHW or NHWC. An image is mirrored where `mirror` is not 0. The part is"
-        f" crop_h x crop_w,{_rest}; crop_pos_x and crop_pos_y say where it lies, from 0 to 1.",
+        f" crop_h x crop_w,{_rest}; crop_pos_x and crop_pos_y are its relative position, from 0 to 1.",
         types=_types, sbp=_crop_factors, grad=no_grad("the images are integers"), compute=_crop_compute,
         reference=_crop_reference,
     )  # fmt: skip
@@ -251,7 +251,7 @@ def _numpy_align(x: Any, *, shape: Any, data_type: Any) -> Any:
 composite(
     "image_batch_align(in, shape: shape, data_type: data_type, alignment: int32 = 0, dynamic_out: bool = False)"
     " -> out",
-    "Images (batch, height, width, channels) with zeros behind them, up to the next multiples of `alignment`.\n\n"
+    "Images (batch, height, width, channels) with zero padding up to the next multiples of `alignment`.\n\n"
     "`shape` are the height, the width and the channels of the result.",
     write=_write_align, reference=_numpy_align, check=_check_align,
     sbp=lambda op: Factors(

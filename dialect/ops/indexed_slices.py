@@ -15,7 +15,7 @@ from oneflow.dialect import dtypes
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.composite import composite
 from oneflow.dialect.numpy_builder import run_reference
-from oneflow.dialect.ops.indexing import expect_index, numpy_positions
+from oneflow.dialect.ops.indexing import expect_index, numpy_checked_indices
 from oneflow.dialect.ops.interpolation import static_shape
 from oneflow.dialect.ops.row_normalization import expect_type
 from oneflow.dialect.ops.update import NO_GRAD
@@ -125,7 +125,7 @@ def _write_update(update: str, states: tuple[str, ...]) -> Rule:
 def _numpy_update(update: str, states: tuple[str, ...], names: list[str]) -> Rule:
     def reference(*operands: Any, **attrs: Any) -> tuple[Any, ...]:
         op = Call(REGISTRY[update], dict(zip(names, operands, strict=True)), attrs)
-        indices = numpy_positions(f"indexed_slices_{update}", op.model_diff_indices, op.model.shape[0])
+        indices = numpy_checked_indices(f"indexed_slices_{update}", op.model_diff_indices, op.model.shape[0])
         touched, inverse = np.unique(indices, return_inverse=True)
         sums = np.zeros((touched.size, *op.model.shape[1:]))
         np.add.at(sums, inverse.reshape(-1), op.model_diff_values.reshape(inverse.size, *op.model.shape[1:]))

@@ -1,4 +1,4 @@
-"""Operators that read elements at positions held by another tensor.
+"""Operators that gather elements at the indices in another tensor.
 
 Positions are i32 or i64; one that is negative or too large is an error at run time. The adjoints of these operators
 are in `scattering`.
@@ -23,12 +23,12 @@ from oneflow.dialect.sbp import B, Factors, P, S, SbpSignature, Shard
 from oneflow.dialect.shapes import expect_dim, expect_dtype, expect_rank, letters
 from oneflow.dialect.tensor_desc import Shape, TensorDesc
 
-#: The element types of positions.
+#: The element types of indices.
 INDEX = (dtypes.int32, dtypes.int64)
 
 
 def expect_index(op: Call, name: str) -> None:
-    """Checks that operand `name` holds positions.
+    """Checks that operand `name` has indices.
 
     Raises:
         OperatorError: its type is not i32 or i64.
@@ -36,12 +36,12 @@ def expect_index(op: Call, name: str) -> None:
     expect_dtype(op, name, op[name], INDEX)
 
 
-def position(op: Call, name: str, value: Any, size: Size) -> Any:
-    """A position read from operand `name`, checked at run time to be in `[0, size)`."""
+def checked_index(op: Call, name: str, value: Any, size: Size) -> Any:
+    """An index read from operand `name`, checked at run time to be in `[0, size)`."""
     return s.checked(s.cast(value, dtypes.index), size, f"oneflow.{op.record.name}: {name}")
 
 
-def numpy_positions(name: str, indices: Any, size: int) -> Any:
+def numpy_checked_indices(name: str, indices: Any, size: int) -> Any:
     """`indices`, for references.
 
     Raises:
@@ -79,26 +79,26 @@ def expect_shard(op: Call, size: Any) -> None:
         )
 
 
-def shard_position(op: Call, name: str, value: Any, size: Size) -> Any:
-    """As `position` for the shard of `size` that one device has; 0 where the position is not in the shard."""
+def shard_index(op: Call, name: str, value: Any, size: Size) -> Any:
+    """As `checked_index` for the shard of `size` that one device has; 0 where the index is not in the shard."""
     if not op.logical_size:
-        return position(op, name, value, size)
-    at = position(op, name, value, op.logical_size) - op.logical_begin
+        return checked_index(op, name, value, size)
+    at = checked_index(op, name, value, op.logical_size) - op.logical_begin
     within = s.where((at >= 0) & (at < size), at, 0)
-    return within if isinstance(size, int) else position(op, name, within, size)
+    return within if isinstance(size, int) else checked_index(op, name, within, size)
 
 
 def in_shard(op: Call, name: str, value: Any, size: Size, use: Callable[[Any], Any], dtype: DType) -> Any:
-    """`use(position)` of type `dtype` for a position in an axis of `size`; 0 where the position is not in this shard.
+    """`use(index)` of type `dtype` for an index in an axis of `size`; 0 where the index is not in this shard.
 
-    The position is read from operand `name` and checked at run time to be within the whole axis.
+    The index is read from operand `name` and checked at run time to be within the whole axis.
     """
     if not op.logical_size:
-        return use(position(op, name, value, size))
+        return use(checked_index(op, name, value, size))
     at = s.cast(value, dtypes.index) - op.logical_begin
     inside = (at >= 0) & (at < size)
     zero = s.const(0, dtype)
-    return zero if size == 0 else s.where(inside, use(shard_position(op, name, value, size)), zero)
+    return zero if size == 0 else s.where(inside, use(shard_index(op, name, value, size)), zero)
 
 
 def numpy_rows(name: str, indices: Any, size: int, logical_size: int = 0, logical_begin: int = 0) -> Any:
@@ -107,12 +107,12 @@ def numpy_rows(name: str, indices: Any, size: int, logical_size: int = 0, logica
     Raises:
         IndexError: one is outside of the whole axis.
     """
-    at = numpy_positions(name, indices, logical_size or size) - logical_begin
+    at = numpy_checked_indices(name, indices, logical_size or size) - logical_begin
     return np.where((at >= 0) & (at < size), at, size)
 
 
 def numpy_with_zeros(x: Any, axis: int) -> Any:
-    """`x` with zeros at one more position along `axis`, where `numpy_rows` points outside of the shard."""
+    """`x` with zeros at one more index along `axis`, where `numpy_rows` points outside of the shard."""
     return np.concatenate([x, np.zeros_like(x, shape=(*x.shape[:axis], 1, *x.shape[axis + 1 :]))], axis)
 
 
@@ -170,7 +170,7 @@ class Gather:
 
 @operator("batch_gather(in, indices) -> out")
 class BatchGather:
-    """`gather` along the last axis of `indices`, for every position of the axes before it."""
+    """`gather` along the last axis of `indices`, for every index of the axes before it."""
 
     parts = each_part
 
@@ -203,13 +203,13 @@ class BatchGather:
         axis = op.indices.rank - 1
 
         def body(*at: Any) -> Any:
-            row = position(op, "indices", op.indices[at[: axis + 1]], op.in_.shape[axis])
+            row = checked_index(op, "indices", op.indices[at[: axis + 1]], op.in_.shape[axis])
             return op.in_[(*at[:axis], row, *at[axis + 1 :])]
 
         return c.element_wise((*op.indices.shape, *op.in_.shape[axis + 1 :]), body, op.in_.dtype)
 
     def reference(x: Any, indices: Any) -> Any:
-        numpy_positions("batch_gather: indices", indices, x.shape[indices.ndim - 1])
+        numpy_checked_indices("batch_gather: indices", indices, x.shape[indices.ndim - 1])
         wide = indices.reshape(*indices.shape, *[1] * (x.ndim - indices.ndim))
         return np.take_along_axis(x, wide, indices.ndim - 1)
 
@@ -234,7 +234,7 @@ def aligned(op: Call, shapes: list[Shape], dim: int) -> list[str]:
 
 @operator(f"dim_gather(input, index, dim: int32 = 0, {AXIS_SHARD}) -> output")
 class DimGather:
-    """The element of `input` at the position itself, but at `index` along `dim`."""
+    """The element of `input` at the index of the result's element, but at `index` along `dim`."""
 
     parts = each_part
 
@@ -291,10 +291,10 @@ def nd_depth(op: Call, target: Any) -> int:
     return depth
 
 
-def nd_position(op: Call, at: Any, sizes: Any) -> tuple[Any, ...]:
-    """The position that row `at` of `indices` names, each number checked against its size."""
+def nd_index(op: Call, at: Any, sizes: Any) -> tuple[Any, ...]:
+    """The indices in row `at` of `indices`, each checked against its size."""
     depth = op.indices.shape[-1]
-    return tuple(position(op, "indices", op.indices[(*at, k)], sizes[k]) for k in range(depth))
+    return tuple(checked_index(op, "indices", op.indices[(*at, k)], sizes[k]) for k in range(depth))
 
 
 def numpy_nd(name: str, indices: Any, sizes: Any) -> tuple[Any, ...]:
@@ -303,12 +303,12 @@ def numpy_nd(name: str, indices: Any, sizes: Any) -> tuple[Any, ...]:
     Raises:
         IndexError: one is out of range.
     """
-    return tuple(numpy_positions(name, indices[..., k], sizes[k]) for k in range(indices.shape[-1]))
+    return tuple(numpy_checked_indices(name, indices[..., k], sizes[k]) for k in range(indices.shape[-1]))
 
 
 @operator("gather_nd(params, indices) -> out")
 class GatherNd:
-    """Parts of `params` at positions that the last axis of `indices` holds."""
+    """Slices of `params` at the indices in the last axis of `indices`."""
 
     parts = each_part
 
@@ -328,7 +328,7 @@ class GatherNd:
         depth, lead = op.indices.shape[-1], op.indices.rank - 1
 
         def body(*at: Any) -> Any:
-            return op.params[(*nd_position(op, at[:lead], op.params.shape), *at[lead:])]
+            return op.params[(*nd_index(op, at[:lead], op.params.shape), *at[lead:])]
 
         return c.element_wise((*op.indices.shape[:-1], *op.params.shape[depth:]), body, op.params.dtype)
 
@@ -347,7 +347,8 @@ def _hot_values(op: Call) -> tuple[float, float]:
     " logical_begin: int64 = 0) -> out"
 )
 class OneHot:
-    """Rows of `depth` off-values with the on-value at `indices`; a position outside sets none (OneFlow ends there).
+    """Rows of `depth` off-values with the on-value at `indices`; an index out of bounds sets none (OneFlow ends
+    there).
 
     On one device the rows may be shards, which begin at `logical_begin`.
     """

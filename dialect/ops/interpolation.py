@@ -102,8 +102,8 @@ class Reached:
 
 def _inside(ops: Builder, tap: Tap, size: int) -> Reached:
     held = clipped(ops, tap.position, 0, max(size - 1, 0))
-    number = ops.clip_by_scalar(ops.cast(held, dtype=dtypes.int64), integral_max=max(size - 1, 0))
-    return Reached(number, ops.broadcast_equal(held, tap.position), tap.weight)
+    index = ops.clip_by_scalar(ops.cast(held, dtype=dtypes.int64), integral_max=max(size - 1, 0))
+    return Reached(index, ops.broadcast_equal(held, tap.position), tap.weight)
 
 
 def _corner(ops: Builder, images: Value, batch: Value, corner: Sequence[Reached]) -> Value:
@@ -123,25 +123,25 @@ def _corner(ops: Builder, images: Value, batch: Value, corner: Sequence[Reached]
     return kept * ops.call("expand_dims", weight, axis=weight.rank)[0]
 
 
-def numbered(ops: Builder, shape: Sequence[int], axis: int) -> Value:
-    """The positions along an axis of a tensor of `shape` (i64)."""
-    numbers = ops.arange(dtype=dtypes.int64, integer_delta=1, integer_limit=shape[axis])
-    row = ops.reshape(numbers, shape=[n if i == axis else 1 for i, n in enumerate(shape)])
-    row_numbers: Value = row + ops.constant(
+def iota(ops: Builder, shape: Sequence[int], axis: int) -> Value:
+    """The index along an axis of each element of a tensor of `shape` (i64)."""
+    indices = ops.arange(dtype=dtypes.int64, integer_delta=1, integer_limit=shape[axis])
+    row = ops.reshape(indices, shape=[n if i == axis else 1 for i, n in enumerate(shape)])
+    broadcast_indices: Value = row + ops.constant(
         dtype=dtypes.int64, shape=list(shape), is_floating_value=False, integer_value=0
     )
-    return row_numbers
+    return broadcast_indices
 
 
-def _numbers_of_images(ops: Builder, like: Value) -> Value:
-    """The number of the image (i64) of each element of `like`, whose first dimension is the images."""
+def _image_indices(ops: Builder, like: Value) -> Value:
+    """The index of the image (i64) of each element of `like`, whose first dimension is the images."""
     sizes = [size for size in like.shape if size is not None]
     if len(sizes) == like.rank:
-        return numbered(ops, sizes, 0)
+        return iota(ops, sizes, 0)
     zeros = ops.cast(ops.zero_like(like), dtype=dtypes.int64)
     ones: Value = ops.scalar_add(zeros, has_int_operand=True, int_operand=1)
-    numbers: Value = ops.scalar_add(ops.cumsum(ones, dim=0), has_int_operand=True, int_operand=-1)
-    return numbers
+    indices: Value = ops.scalar_add(ops.cumsum(ones, dim=0), has_int_operand=True, int_operand=-1)
+    return indices
 
 
 def _channels_last(ops: Builder, x: Value) -> Value:
@@ -216,10 +216,10 @@ def _grid_taps(ops: Builder, op: Call, at: Value, size: int) -> list[Tap]:
 def _write_grid_sample(ops: Builder, op: Call) -> Value:
     images, grid = widen(ops, op.input), widen(ops, op.grid)
     sizes, last = op.input.shape[2:], grid.rank - 1
-    columns = [ops.narrow(grid, dim=last, start=number, length=1) for number in reversed(range(len(sizes)))]
+    columns = [ops.narrow(grid, dim=last, start=index, length=1) for index in reversed(range(len(sizes)))]
     at = [ops.squeeze(column, axes=[last]) for column in columns]
     axes = [_grid_taps(ops, op, position, size) for position, size in zip(at, sizes, strict=True)]
-    samples = read_taps(ops, _channels_last(ops, images), _numbers_of_images(ops, at[0]), axes)
+    samples = read_taps(ops, _channels_last(ops, images), _image_indices(ops, at[0]), axes)
     return narrow(ops, _channels_first(ops, samples), op.input.dtype)
 
 
@@ -330,7 +330,7 @@ def _base(ops: Builder, op: Call, dtype: Any) -> Value:
     for axis in range(len(shape) - 1, 0, -1):
         n = shape[axis]
         step = 0.0 if n == 1 else 2.0 / (n - 1) if op.align_corners else 2.0 / n
-        places = ops.cast(numbered(ops, shape, axis), dtype=dtype.accumulator)
+        places = ops.cast(iota(ops, shape, axis), dtype=dtype.accumulator)
         columns.append(places * step - step * (n - 1) / 2)
     grid = ops.cat(
         [ops.expand_dims(c, axis=len(shape)) for c in (*columns, ops.ones_like(columns[0]))], axis=len(shape)

@@ -81,7 +81,7 @@ elementwise(
 
 @operator("lerp_grad(start, end, weight, out_diff) -> start_diff, end_diff, weight_diff")
 class LerpGrad:
-    """The gradients of `lerp` by its operands, which have one shape: out_diff * (1 - weight), and so on."""
+    """The gradients of `lerp` with respect to its operands of one shape: out_diff * (1 - weight), and so on."""
 
     grad = decomposition_gradient
 
@@ -103,14 +103,14 @@ class LerpGrad:
 
 
 def _shares(op: Call) -> tuple[float, float]:
-    """The derivatives of the result of `scalar_lerp` by `start` and `end`."""
+    """The derivatives of the result of `scalar_lerp` with respect to `start` and `end`."""
     end = float(number_of(op.attrs, dtypes.float64))
     return 1.0 - end, end
 
 
 @operator(f"scalar_lerp_grad(start, end, out_diff, {QUADRUPLE}) -> start_diff, end_diff")
 class ScalarLerpGrad:
-    """The gradients of `scalar_lerp` by its operands: out_diff * (1 - number) and out_diff * number."""
+    """The gradients of `scalar_lerp` with respect to its operands: out_diff * (1 - number) and out_diff * number."""
 
     shapes_of = ("start", "end")
 

@@ -59,7 +59,7 @@ def _product(ops: Builder, a: Value, b: Value) -> Value:
 
 @operator("inv(x) -> y")
 class Inv:
-    """The inverse of each matrix; a singular one is an error of the run."""
+    """The inverse of each matrix; a singular one is a run-time error."""
 
     def types(op: Call) -> TensorDesc:
         _expect_square(op)
@@ -93,7 +93,7 @@ class Inv:
 
 @operator("det(x) -> y")
 class Det:
-    """The determinant of each matrix. The gradient of a singular matrix is an error of the run."""
+    """The determinant of each matrix. The gradient of a singular matrix is a run-time error."""
 
     def types(op: Call) -> TensorDesc:
         _expect_square(op)
@@ -128,7 +128,7 @@ class Det:
 class Slogdet:
     """The sign of the determinant of each matrix, of complex numbers det / |det|, and the logarithm of |det|.
 
-    The sign of a singular matrix is 0, its gradient an error of the run.
+    The sign of a singular matrix is 0, its gradient a run-time error.
     """
 
     def types(op: Call) -> tuple[TensorDesc, ...]:

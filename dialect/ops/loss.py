@@ -66,7 +66,9 @@ def _weighted_sbp(op: Call) -> Factors:
 
 
 def _binary_gradient(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
-    """The gradient by the input stays finite at 0 and 1, where the derivative of the logarithm is infinite."""
+    """The gradient with respect to the input stays finite at 0 and 1, where the derivative of the logarithm is
+    infinite.
+    """
     by_input = {"input": lambda: ops.binary_cross_entropy_grad(op.input, op.target, op.weight, dy)}
     return {**scalar_gradient(ops, op, dy), **by_input}
 

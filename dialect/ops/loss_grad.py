@@ -34,7 +34,7 @@ def _binary_reference(x: np.ndarray, target: np.ndarray, weight: np.ndarray | No
 
 elementwise(
     "binary_cross_entropy_grad(input, target, weight?, dy) -> dx",
-    "dy times the derivative of binary_cross_entropy by input, with input * (1 - input) at least 1e-12.",
+    "dy times the derivative of binary_cross_entropy with respect to input, with input * (1 - input) at least 1e-12.",
     scalar=_binary, reference=_binary_reference, types=same_shapes, sbp=linear_in_each("dy", "weight"),
 )  # fmt: skip
 

@@ -84,6 +84,7 @@ composite(
 )  # fmt: skip
 composite(
     f"combined_margin_loss_grad(dy, label, theta, {MARGINS}) -> dx",
-    "The gradient of `combined_margin_loss` by x.", write=_write_gradient, reference=_numpy_gradient, check=_check,
+    "The gradient of `combined_margin_loss` with respect to x.",
+    write=_write_gradient, reference=_numpy_gradient, check=_check,
     sbp=lambda op: Factors("n _, n, n -> n _").linear_in(op, "dy"),
 )  # fmt: skip

@@ -190,7 +190,7 @@ class Transpose:
 
 
 def _expanded(op: Call, axis: int, got: Dim, wanted: int) -> Dim:
-    """The size of one dimension of `expand`: -1 keeps it, size 1 is repeated, other sizes must be equal."""
+    """The size of one dimension of `expand`: -1 keeps it, size 1 is broadcast, other sizes must be equal."""
     if wanted == -1:
         return got
     if got not in (None, 1, wanted):
@@ -208,7 +208,7 @@ def _identity_expand(ops: Builder, op: Call) -> Value | None:
 
 @operator("expand(in, expand_shape: shape) -> out")
 class Expand:
-    """`in` repeated along its axes of size 1 and along new leading axes; -1 keeps an axis.
+    """`in` broadcast along its axes of size 1 and along new leading axes; -1 keeps an axis.
 
     An unknown size is broadcast where it is 1 at run time.
     """

@@ -1,6 +1,6 @@
 """Updates of many parameters by one operator, as in OneFlow: one row for each of three optimizers, and averages.
 
-Each is the update of one parameter, `optimizer`'s record, for every parameter: operands of a parameter are repeated,
+Each is the update of one parameter, `optimizer`'s record, for every parameter: operands of a parameter are variadic,
 numbers are shared, and so are the names of results.
 """
 
@@ -66,9 +66,9 @@ def _attribute(attr: AttrDef) -> AttrDef:
     return dataclasses.replace(attr, name=_called(attr.name), default=DEFAULTS.get(attr.name, attr.default))
 
 
-def _part(operand: Any, number: int) -> Any:
-    """The operand of the call for parameter `number`."""
-    return operand[number] if isinstance(operand, tuple) else operand
+def _part(operand: Any, index: int) -> Any:
+    """The operand of the call for parameter `index`."""
+    return operand[index] if isinstance(operand, tuple) else operand
 
 
 def _types(one: Operator, op: Call) -> list[TensorDesc]:
@@ -85,7 +85,7 @@ def _by_name(results: Sequence[Sequence[Any]]) -> list[Any]:
 
 
 def _sbp(op: Call) -> Factors:
-    """All tensors of parameters are split along the same axis; numbers are repeated."""
+    """All tensors of parameters are split along the same axis; scalars are broadcast."""
     models = common_axes(op.model)
     sides = [
         factors

@@ -112,7 +112,7 @@ class LayerNorm:
     " epsilon: double = 0.0) -> dx"
 )
 class LayerNormGrad:
-    """The gradient of `layer_norm` by x (+ _add_to_output)."""
+    """The gradient of `layer_norm` with respect to x (+ _add_to_output)."""
 
     def types(op: Call) -> TensorDesc:
         expect_dtype(op, "x", op.x, dtypes.FLOATS)
@@ -185,13 +185,13 @@ class LayerNormGrad:
 
 
 def _over_rows(ops: Builder, param: Value, x: Value, axes: range) -> Value:
-    """A parameter repeated over the dimensions `axes` of `x`."""
+    """A parameter broadcast over the dimensions `axes` of `x`."""
     return ops.call("broadcast_like", param, x, broadcast_axes=axes)[0] if axes else param
 
 
 @operator("layer_norm_param_grad(dy, x, mean, inv_variance, begin_params_axis: int64 = 0) -> beta_diff, gamma_diff")
 class LayerNormParamGrad:
-    """The gradients of `layer_norm` by beta, the sum of dy over rows, and by gamma, the sum of dy * normal."""
+    """The gradients of `layer_norm` with respect to beta (the sum of dy over rows) and gamma (of dy * normal)."""
 
     def types(op: Call) -> tuple[TensorDesc, TensorDesc]:
         expect_dtype(op, "x", op.x, dtypes.FLOATS)
@@ -302,7 +302,7 @@ class RmsNorm:
 
 @operator("rms_norm_grad(dy, x, inv_rms, weight?) -> dx")
 class RmsNormGrad:
-    """The gradient of `rms_norm` by x."""
+    """The gradient of `rms_norm` with respect to x."""
 
     def types(op: Call) -> TensorDesc:
         expect_dtype(op, "x", op.x, dtypes.FLOATS)
@@ -364,7 +364,7 @@ class RmsNormGrad:
 
 @operator("rms_norm_param_grad(dy, x, inv_rms) -> weight_grad")
 class RmsNormParamGrad:
-    """The gradient of `rms_norm` by weight: the sum of dy * x * inv_rms over rows."""
+    """The gradient of `rms_norm` with respect to weight: the sum of dy * x * inv_rms over rows."""
 
     def types(op: Call) -> TensorDesc:
         expect_dtype(op, "x", op.x, dtypes.FLOATS)

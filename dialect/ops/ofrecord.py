@@ -1,6 +1,6 @@
 """Records of OneFlow from files, and their features, on the host.
 
-A list of records is a tensor (records, bytes) with zeros behind each record; see `dialect.ofrecord`.
+A list of records is a tensor (records, bytes) with zero padding after each record; see `dialect.ofrecord`.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ def _numpy_bytes(x: Any, *, name: Any) -> Any:
 
 _decoder(
     "ofrecord_bytes_decoder(in, name: string) -> out, out_size",
-    "The bytes of a feature of each record, with zeros behind them; and how many there are (i64).",
+    "The bytes of a feature of each record, with zero padding after them; and how many there are (i64).",
     _bytes_types, "n _ -> n _, n", _numpy_bytes,
 )  # fmt: skip
 
@@ -180,8 +180,8 @@ def _numpy_raw(x: Any, *, name: Any, shape: Any, data_type: Any, dim1_varying_le
     out = np.zeros((len(x), *shape), data_type.numpy)
     rows = out.reshape(len(x), int(np.prod(shape)))
 
-    def write(number: int) -> None:
-        values, row = _numbers(x[number].tobytes(), name), rows[number]
+    def write(index: int) -> None:
+        values, row = _numbers(x[index].tobytes(), name), rows[index]
         is_short = len(values) < len(row)
         if len(values) != len(row) and not truncate and not (dim1_varying_length and is_short):
             remedy = "" if dim1_varying_length else "; truncate=true drops or zero-fills values"

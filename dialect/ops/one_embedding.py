@@ -30,8 +30,8 @@ COUNTS = (dtypes.uint32, dtypes.int32, dtypes.int64)
 NAME = "embedding_name: string"
 
 
-def _number(ops: Builder, size: int) -> Value:
-    """The numbers below a size."""
+def _iota(ops: Builder, size: int) -> Value:
+    """The integers from 0 to `size` - 1 (i64)."""
     numbers: Value = ops.arange(dtype=INT64, integer_delta=1, integer_limit=size)
     return numbers
 
@@ -57,7 +57,7 @@ def _distinct(ops: Builder, op: Call, ids: Value, tables: Value | None) -> tuple
     the distinct ids; the number of distinct ids.
     """
     size = math.prod(n or 0 for n in ids.shape)
-    flat, numbers = ops.reshape(ids, shape=[size]), _number(ops, size)
+    flat, numbers = ops.reshape(ids, shape=[size]), _iota(ops, size)
     if tables is None:
         tables = ops.cast(ops.scalar_fmod(numbers, has_int_operand=True, int_operand=op.num_tables), dtype=UINT8)
     flat_tables = ops.reshape(tables, shape=[size])
@@ -83,7 +83,7 @@ def _numpy_distinct(ids: Any, tables: Any, attrs: Any) -> tuple[Any, Any, Any, i
     flat = ids.reshape(-1)
     rows = (np.arange(flat.size) % attrs["num_tables"]).astype(np.uint8) if tables is None else tables.reshape(-1)
     keys = [k for k in np.unique(flat) if not (attrs["has_padding_idx"] and k == attrs["padding_idx"])]
-    order = {key: number for number, key in enumerate(keys)}
+    order = {key: index for index, key in enumerate(keys)}
     inverse = np.asarray([order.get(key, -1) for key in flat], np.int64).reshape(ids.shape)
     found, chosen = np.zeros_like(flat), np.zeros_like(rows)
     found[: len(keys)] = keys
@@ -106,7 +106,7 @@ def _numpy_pairs(keys: Any, values: Any, **attrs: Any) -> tuple[Any, ...]:
 def _write_shuffle(ops: Builder, op: Call) -> tuple[Value, ...]:
     found, tables, inverse, total = _distinct(ops, op, op.ids, op.table_ids)
     size = found.shape[0] or 0
-    numbers = _number(ops, size)
+    numbers = _iota(ops, size)
     own = ops.where(ops.broadcast_less(numbers, total), numbers, ops.zero_like(numbers))
     count, at, own = (narrow(ops, v, dtypes.uint32) for v in (total, inverse, own))
     return count, at, count, found, tables, own
@@ -274,7 +274,7 @@ def _write_gradients(ops: Builder, op: Call) -> Value:
     if not op.skip_first_scatter:
         rows = _sum_rows(ops, rows, ops.reshape(at, shape=[size]), size)
     count = ops.reshape(narrow(ops, op.num_unique_matrix, INT64), shape=[1])
-    numbers = _number(ops, size)
+    numbers = _iota(ops, size)
     places = ops.where(ops.broadcast_less(numbers, count), narrow(ops, own, INT64), ops.zero_like(numbers) - 1)
     return _sum_rows(ops, rows, places, own.shape[0] or 0)
 
@@ -326,7 +326,7 @@ MOMENTS = (
     "bias_correction1_val: float = 1.0, bias_correction2_val: float = 1.0, beta1: float = 0.9, beta2: float = 0.999,"
     " epsilon: float = 0.0, do_bias_correction: bool = True"
 )
-#: Updates of whole parameters, operands before and behind `NUMBERS`, attributes, and the states in a row.
+#: Updates of whole parameters, operands before and after `NUMBERS`, attributes, and the states in a row.
 UPDATES: tuple[tuple[str, str, str, str, tuple[str, ...]], ...] = (
     ("sgd_update", "", "", "", ()),
     ("momentum_update", "", "", ", beta: float = 0.9", ("momentum",)),
@@ -362,9 +362,9 @@ def _check_update(states: tuple[str, ...]) -> Rule:
         expect_dim(op, "the columns of embedding_grad", grad.shape[1], op.embedding_size)
         expect_dim(op, "the rows of embedding_grad", grad.shape[0], rows.shape[0])
         for name in ("scale_by_tensor", "down_scale_by_tensor"):
-            number = op[name]
-            if number is not None and (number.dtype != rows.dtype or number.element_count not in (1, None)):
-                raise op.error(f"expected {name} of one element of {rows.dtype.mlir}, got {number}")
+            scalar = op[name]
+            if scalar is not None and (scalar.dtype != rows.dtype or scalar.element_count not in (1, None)):
+                raise op.error(f"expected {name} of one element of {rows.dtype.mlir}, got {scalar}")
 
     return check
 
@@ -395,7 +395,7 @@ def _write_update(update: str, states: tuple[str, ...]) -> Rule:
         news = ops.call(update, *operands, **attrs)
         new = ops.call("cat", list(news), axis=1)[0] if len(news) > 1 else news[0]
         used = ops.reshape(narrow(ops, op.num_unique_ids, INT64), shape=[1])
-        named = ops.reshape(ops.broadcast_less(_number(ops, count), used), shape=[count, 1])
+        named = ops.reshape(ops.broadcast_less(_iota(ops, count), used), shape=[count, 1])
         updated: Value = ops.where(named, new, rows)
         return updated
 

@@ -52,12 +52,12 @@ class Reflection(Edge):
         """The most positions that copy one element: its own and a mirror image at either end."""
         return 3
 
-    def copy_position(self, inside: Expr, number: Expr) -> tuple[Expr, Expr]:
-        """The `number`-th position that copies an element, and whether it exists."""
+    def copy_position(self, inside: Expr, copy: Expr) -> tuple[Expr, Expr]:
+        """The `copy`-th position that copies an element, and whether it exists."""
         last = c.as_expr(self.size) - 1
         first, second = self.before - inside, self.before + last * 2 - inside
-        at = s.where(number.eq(0), inside + self.before, s.where(number.eq(1), first, second))
-        mirrored = number.eq(0) | (number.eq(1) & (inside > 0)) | (number.eq(2) & (inside < last))
+        at = s.where(copy.eq(0), inside + self.before, s.where(copy.eq(1), first, second))
+        mirrored = copy.eq(0) | (copy.eq(1) & (inside > 0)) | (copy.eq(2) & (inside < last))
         return at, mirrored & (at >= 0) & (at < self.padded_size)
 
 
@@ -73,12 +73,12 @@ class Replication(Edge):
         """The most positions that copy one element, which may be at both edges."""
         return 1 + max(self.before, 0) + max(self.after, 0)
 
-    def copy_position(self, inside: Expr, number: Expr) -> tuple[Expr, Expr]:
-        """The `number`-th position that copies an element, and whether it exists."""
+    def copy_position(self, inside: Expr, copy: Expr) -> tuple[Expr, Expr]:
+        """The `copy`-th position that copies an element, and whether it exists."""
         end = c.as_expr(self.padded_size)
         begin = s.where(inside.eq(0), 0, s.maximum(inside + self.before, 0))
         last = inside.eq(c.as_expr(self.size) - 1)
-        at = begin + number
+        at = begin + copy
         return at, at < s.where(last, end, s.minimum(inside + (self.before + 1), end))
 
 
@@ -160,12 +160,12 @@ def _grad_compute(kind: type[Edge]) -> Any:
         edges = _edges(kind, op, shape)
 
         def term(n: Expr, k: Expr, *at: Expr) -> Expr:
-            meant, places = s.const(True, dtypes.bool_), []
-            for edge, inside, number in zip(edges, at[: len(edges)], at[len(edges) :], strict=True):
-                place, is_copy = edge.copy_position(inside, number)
-                places.append(s.minimum(s.maximum(place, 0), c.as_expr(edge.padded_size) - 1))
+            meant, sources = s.const(True, dtypes.bool_), []
+            for edge, inside, copy in zip(edges, at[: len(edges)], at[len(edges) :], strict=True):
+                source, is_copy = edge.copy_position(inside, copy)
+                sources.append(s.minimum(s.maximum(source, 0), c.as_expr(edge.padded_size) - 1))
                 meant = meant & is_copy
-            return s.where(meant, op.dy[n, k, *places], 0)
+            return s.where(meant, op.dy[n, k, *sources], 0)
 
         return c.sum_(shape, [e.max_copies for e in edges], term, op.dy.dtype)
 

@@ -116,8 +116,8 @@ class ParallelCast:
 class HierarchicalParallelCastLike:
     """`in` on the ranks of the placement of `like`, whose elements do not matter.
 
-    The layout there is `nd_sbp` if the placement has as many mesh axes, else the tensor is repeated. A tensor that is
-    on these ranks already is not moved, unless the program has `stated` the layout.
+    The layout there is `nd_sbp` if the placement has as many mesh axes, else the tensor is replicated. A tensor that
+    is on these ranks already is not moved, unless the program has `stated` the layout.
     """
 
     parts = each_part
@@ -161,7 +161,7 @@ def _group_of_one_reference(x: Any, *, members: Any, **group: Any) -> Any:
 
 
 def _map_tensors(op: Call, rule: Callable[[int, TensorDesc, str], TensorDesc]) -> list[TensorDesc]:
-    """The results of a rule for each tensor, its number and its name in messages."""
+    """The results of a rule for each tensor, its index and its name in messages."""
     same_dtype(op, op.in_)
     several = len(op.in_) > 1
     return [rule(i, x, f"in {i}" if several else "in") for i, x in enumerate(op.in_)]
@@ -204,8 +204,8 @@ def _joined(op: Call, axis: int, sizes: Any, desc: TensorDesc, name: str = "in")
     return _resized(axis, sum(sizes), desc)
 
 
-def _sizes_of(op: Call, number: int) -> Sequence[int]:
-    """The sizes of the members' shards of tensor `number`: `sizes` has the sizes of the first tensor, then of the
+def _sizes_of(op: Call, index: int) -> Sequence[int]:
+    """The sizes of the members' shards of tensor `index`: `sizes` has the sizes of the first tensor, then of the
     next.
 
     Raises:
@@ -214,7 +214,7 @@ def _sizes_of(op: Call, number: int) -> Sequence[int]:
     if len(op.sizes) != op.members * len(op.in_):
         several = f" for each of {len(op.in_)} tensors" if len(op.in_) > 1 else ""
         raise op.error(f"expected sizes of {op.members} members{several}, got {list(op.sizes)}")
-    sizes: Sequence[int] = op.sizes[op.members * number : op.members * (number + 1)]
+    sizes: Sequence[int] = op.sizes[op.members * index : op.members * (index + 1)]
     return sizes
 
 
@@ -247,17 +247,17 @@ def _expect_root(op: Call) -> None:
 
 
 def _reduce_scatter(op: Call) -> list[TensorDesc]:
-    def shard(number: int, desc: TensorDesc, name: str) -> TensorDesc:
+    def shard(index: int, desc: TensorDesc, name: str) -> TensorDesc:
         expect_dtype(op, name, desc, dtypes.NUMERIC)
-        sizes = _sizes_of(op, number)
+        sizes = _sizes_of(op, index)
         return _cut(op, _expect_sizes(op, "sizes", sizes, "axis", desc), sizes, desc, name)
 
     return _map_tensors(op, shard)
 
 
 def _all_gather(op: Call) -> list[TensorDesc]:
-    def gathered(number: int, desc: TensorDesc, name: str) -> TensorDesc:
-        sizes = _sizes_of(op, number)
+    def gathered(index: int, desc: TensorDesc, name: str) -> TensorDesc:
+        sizes = _sizes_of(op, index)
         return _joined(op, _expect_sizes(op, "sizes", sizes, "axis", desc), sizes, desc, name)
 
     return _map_tensors(op, gathered)
@@ -358,7 +358,7 @@ _collective(
 )
 _collective(
     "axis: int64, sizes: list_int64, ",
-    "The members' shards one behind the other along `axis`, on every member; the shard of member i has `sizes[i]`.\n"
+    "The concatenation of the members' shards along `axis`, on every member; the shard of member i has `sizes[i]`.\n"
     "`sizes` has the sizes of one tensor, then the sizes of the next.",
     _all_gather,
     "+",
@@ -373,7 +373,7 @@ _collective(
     " dst_mesh: shape = [], dst_members: list_int64 = [], ",
     "Shards of a tensor of `shape` in the layout `src_nd_sbp` become shards in the layout `dst_nd_sbp`.\n\n"
     "`mesh` are the sizes of `mesh_axes`. Every member receives the elements that it lacks from the owner at\n"
-    "its own position along the mesh axes where the source is repeated. Between placements the shards before are "
+    "its own position along the mesh axes where the source is replicated. Between placements the shards before are "
     "those\n"
     "of `src_members` in `mesh`, those after of `dst_members` in `dst_mesh`; who is neither has an empty tensor.",
     _send_recv,

@@ -46,25 +46,25 @@ def _draw(pixels: np.ndarray, x0: int, y0: int, x1: int, y1: int) -> None:
 
 
 def _polygons(points: np.ndarray, index: np.ndarray, objects: int) -> list[list[np.ndarray]]:
-    """The polygons of each object of an image, by the numbers (point, polygon, object) of the points.
+    """The polygons of each object of an image, by the indices (point, polygon, object) of the points.
 
     Raises:
-        DataError: the numbers are not in order, or there are more objects.
+        DataError: the indices are not in order, or there are more objects.
     """
     known = index[:, 2] >= 0
-    corners, numbers = np.rint(points[known].astype(np.float64)).astype(np.int64), index[known]
+    corners, indices = np.rint(points[known].astype(np.float64)).astype(np.int64), index[known]
     found: list[list[list[np.ndarray]]] = []
-    for corner, (point, polygon, number) in zip(corners, numbers, strict=True):
-        while number >= len(found):
+    for corner, (point, polygon, object_index) in zip(corners, indices, strict=True):
+        while object_index >= len(found):
             found.append([])
-            if number >= objects:
-                raise DataError(f"expected at most {objects} objects, the first of shape, got object {number}")
-        if number == len(found) - 1 and polygon == len(found[-1]):
+            if object_index >= objects:
+                raise DataError(f"expected at most {objects} objects, the first of shape, got object {object_index}")
+        if object_index == len(found) - 1 and polygon == len(found[-1]):
             found[-1].append([])
-        if number != len(found) - 1 or polygon != len(found[-1]) - 1 or point != len(found[-1][-1]):
+        if object_index != len(found) - 1 or polygon != len(found[-1]) - 1 or point != len(found[-1][-1]):
             raise DataError(
-                "expected poly_index with the numbers of points, polygons and objects in order, got"
-                f" {[int(point), int(polygon), int(number)]} behind {len(found)} objects"
+                "expected poly_index with the indices of points, polygons and objects in order, got"
+                f" {[int(point), int(polygon), int(object_index)]} after {len(found)} objects"
             )
         found[-1][-1].append(corner)
     return [[np.array(one) for one in polygons] for polygons in found]
@@ -75,7 +75,7 @@ class ObjectSegmentationPolygonToMask:
     """The masks (i8) of the objects of each image: 1 inside of an odd number of polygons of the object or on an edge.
 
     `poly` are points (images, points, 2) of columns and rows, rounded to the nearest. `poly_index`
-    (images, points, 3) has the number of a point in its polygon, of the polygon in its object and of the object, -1
+    (images, points, 3) has the index of a point in its polygon, of the polygon in its object and of the object, -1
     for no point.
     `image_size` (i32) are the widths and heights of the images. `shape` are the most objects, rows and columns.
     """
@@ -100,15 +100,13 @@ class ObjectSegmentationPolygonToMask:
     def reference(poly: Any, poly_index: Any, image_size: Any, *, shape: Any) -> Any:
         out = np.zeros((len(poly), *shape), np.int8)
 
-        def write(number: int) -> None:
-            width, height = map(int, image_size[number])
+        def write(index: int) -> None:
+            width, height = map(int, image_size[index])
             if not (0 <= height <= shape[1] and 0 <= width <= shape[2]):
                 raise DataError(f"expected a size of at most {shape[1]} x {shape[2]}, got {height} x {width}")
-            if not np.isfinite(poly[number]).all():
-                raise DataError(f"expected finite points in poly, got infinities or NaN in list {number}")
-            for mask, polygons in zip(
-                out[number], _polygons(poly[number], poly_index[number], shape[0]), strict=False
-            ):
+            if not np.isfinite(poly[index]).all():
+                raise DataError(f"expected finite points in poly, got infinities or NaN in list {index}")
+            for mask, polygons in zip(out[index], _polygons(poly[index], poly_index[index], shape[0]), strict=False):
                 mask[:height, :width] = fill((height, width), polygons)
 
         list(mapped(write, range(len(poly))))

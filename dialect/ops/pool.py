@@ -76,7 +76,7 @@ def _window_shape(op: Call, layout: Layout) -> tuple[Size, ...]:
 
 
 def flat_position(positions: Sequence[Expr], sizes: Sequence[Size]) -> Expr:
-    """The position in the spatial plane as one number, in row-major order."""
+    """The row-major index in the spatial plane."""
     flat = positions[0]
     for position, size in zip(positions[1:], sizes[1:], strict=True):
         flat = flat * c.as_expr(size) + position
@@ -92,7 +92,7 @@ def _within(positions: Sequence[Expr], sizes: Sequence[Size]) -> Expr:
 
 
 def numpy_windows(sizes: Sequence[int], op: dict[str, Any]) -> Iterator[tuple[tuple[int, ...], list[range]]]:
-    """Each window's number and the positions that its elements have in each dimension of the padded image."""
+    """Each window's index and the positions that its elements have in each dimension of the padded image."""
     dilations = op.get("dilation", (1,) * len(sizes))
     rows = zip(sizes, op["kernel_size"], op["stride"], dilations, op["padding"], strict=True)
     axes = []
@@ -143,7 +143,7 @@ def _max_compute(op: Call) -> tuple[Stage, Stage]:
         return [s.where(better, value, acc[0]), s.where(better, flat_position(image, sizes), acc[1])]
 
     def search(*at: Expr) -> Expr:
-        """The first place that has the largest element of a window without padding."""
+        """The first position of the largest element of a window without padding."""
         best, position = y[at], s.const(-1, dtypes.int64)
         for offset in reversed(list(np.ndindex(*windows.kernel))):
             value, reached = element(*at, *map(c.as_expr, offset))
@@ -188,7 +188,7 @@ def _max_pool(spatial: int) -> Operator:
 
     return define(
         f"{name}(x, {MAX_ATTRS}) -> y, indice", depth=2,
-        doc="The largest element of each window, NaN if an element is NaN, and its position (i64).\n\n"
+        doc="The largest element of each window, NaN if an element is NaN, and its index (i64).\n\n"
         "`indice` counts positions of the spatial dimensions in row-major order, without padding; the first of\n"
         "equals wins. A window without elements has the smallest value and -1." + CEIL,
         types=_max_types(spatial), sbp=lambda op: Factors(f"{factors(op)} -> {factors(op)}, {factors(op)}"),
@@ -245,7 +245,7 @@ def _max_grad_compute(op: Call) -> Stage:
 
 
 def max_grad_reference(x: Any, indice: Any, dy: Any, *, data_format: Any) -> Any:
-    """The NumPy form of the gradient of a max pooling of `x`, whose elements came from the positions `indice`."""
+    """The NumPy form of the gradient of a max pooling of `x`, whose elements were read at the indices `indice`."""
     images, cotangents, places = (channels_first(a, data_format) for a in (x, dy, indice))
     plane = np.zeros((*images.shape[:2], int(np.prod(images.shape[2:]))), accumulator_type(x))
     for at in np.ndindex(*cotangents.shape):
@@ -277,7 +277,7 @@ def _max_pool_grad(spatial: int) -> Operator:
 
     return define(
         f"max_pool_{spatial}d_grad(x, indice, dy, {MAX_ATTRS}) -> dx", depth=2,
-        doc=f"The gradient of `max_pool_{spatial}d`: dy at the positions `indice`, added up.",
+        doc=f"The gradient of `max_pool_{spatial}d`: dy at the indices `indice`, added up.",
         types=_grad_types(spatial, dtypes.FLOATS), sbp=linear_in_dy, grad=grad, compute=_max_grad_compute,
         reference=max_grad_reference, shapes_of=("x",),
     )  # fmt: skip

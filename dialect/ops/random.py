@@ -52,16 +52,16 @@ def _numpy_bits(words: Sequence[Any], dtype: DType) -> Any:
 
 
 def _unit(dtype: DType) -> float:
-    """The distance of neighbours among the numbers that `_bits` makes."""
+    """The spacing of the numbers that `_bits` makes."""
     return 2.0**-53 if dtype is dtypes.float64 else 2.0**-24
 
 
-def even(words: Sequence[Expr], dtype: DType) -> Expr:
-    """A number of `dtype` drawn evenly from [0, 1)."""
+def unit_uniform(words: Sequence[Expr], dtype: DType) -> Expr:
+    """A uniform random number of `dtype` in [0, 1)."""
     return _bits(words, dtype) * _unit(dtype)
 
 
-def numpy_even(words: Sequence[Any], dtype: DType) -> Any:
+def numpy_unit_uniform(words: Sequence[Any], dtype: DType) -> Any:
     return _numpy_bits(words, dtype) * dtype.numpy.type(_unit(dtype))
 
 
@@ -74,10 +74,10 @@ def drawn(op: Call, shape: Sequence[Size], draw: Callable[..., Expr], dtype: DTy
         flat = c.as_expr(0)
         for i, size, begin in zip(position, sizes, begins, strict=True):
             flat = flat * size + (i + begin)
-        number, zero = s.cast(flat, dtypes.int64), s.const(0, dtypes.int64)
+        element, zero = s.cast(flat, dtypes.int64), s.const(0, dtypes.int64)
         offset = op.inputs.get("offset")
         seed = op.seed if offset is None else offset[(0,) * offset.rank] + op.seed
-        return draw(philox([number & MASK, s.shift_right_unsigned(number, 32), zero, zero], seed), *position)
+        return draw(philox([element & MASK, s.shift_right_unsigned(element, 32), zero, zero], seed), *position)
 
     return c.element_wise(shape, body, dtype)
 
@@ -114,7 +114,7 @@ def real_result(op: Call) -> TensorDesc:
     "uniform(offset?, dtype: data_type, shape: shape, from: double = 0.0, to: double = 1.0, seed: int64 = 0) -> out"
 )
 class Uniform:
-    """Numbers drawn evenly from [from, to): of 24 random bits in f32, of 53 in f64."""
+    """Uniform random numbers in [from, to): of 24 random bits in f32, of 53 in f64."""
 
     sbp = WHOLE
     grad = NO_OPERAND
@@ -130,7 +130,7 @@ class Uniform:
         low, high = op["from"], op["to"]
 
         def draw(words: Any, *position: Any) -> Expr:
-            value = even(words, op.dtype) * (high - low) + low
+            value = unit_uniform(words, op.dtype) * (high - low) + low
             return s.where(value < high, value, s.const(low, op.dtype))
 
         return drawn(op, op.shape, draw, op.dtype)
@@ -139,7 +139,7 @@ class Uniform:
         seed = seed_of(seed, offset)
         real = dtype.numpy.type
         low, high = real(others["from"]), real(to)
-        value = numpy_even(numpy_words(shape, seed), dtype) * real(to - others["from"]) + low
+        value = numpy_unit_uniform(numpy_words(shape, seed), dtype) * real(to - others["from"]) + low
         return np.where(value < high, value, low)
 
 
@@ -163,7 +163,7 @@ class Normal:
 
         def draw(words: Any, *position: Any) -> Expr:
             radius = s.sqrt(s.log((_bits(words[:2], op.dtype) + 1) * unit) * -2)
-            angle = even(words[2:], op.dtype) * (2 * math.pi)
+            angle = unit_uniform(words[2:], op.dtype) * (2 * math.pi)
             element: Expr = radius * s.cos(angle) * op.std + op.mean
             return element
 
@@ -173,14 +173,14 @@ class Normal:
         real = dtype.numpy.type
         words = numpy_words(shape, seed_of(seed, offset))
         radius = np.sqrt(-2 * np.log((_numpy_bits(words[:2], dtype) + real(1)) * real(_unit(dtype))))
-        return radius * np.cos(numpy_even(words[2:], dtype) * real(2 * math.pi)) * real(std) + real(mean)
+        return radius * np.cos(numpy_unit_uniform(words[2:], dtype) * real(2 * math.pi)) * real(std) + real(mean)
 
 
 @operator(
     "uniform_int(offset?, dtype: data_type, shape: shape, from: int64 = 0, to: int64 = 1, seed: int64 = 0) -> out"
 )
 class UniformInt:
-    """Integers drawn evenly from [from, to), of 32 random bits."""
+    """Uniform random integers in [from, to), of 32 random bits."""
 
     sbp = WHOLE
     grad = NO_OPERAND
@@ -267,7 +267,7 @@ class Bernoulli:
 
         def draw(words: Any, *position: Any) -> Expr:
             chance = op.in_[position] if op.p == -1 else s.const(op.p, wide)
-            return s.cast(even(words, wide) < chance, op.dtype.accumulator)
+            return s.cast(unit_uniform(words, wide) < chance, op.dtype.accumulator)
 
         return drawn(op, op.in_.shape, draw, op.dtype)
 
@@ -277,7 +277,7 @@ class Bernoulli:
         wide = uniform_of(dtypes.from_numpy(x.dtype))
         chance = x.astype(wide.numpy) if p == -1 else wide.numpy.type(p)
         words = numpy_words(x.shape, seed_of(seed, offset), logical_shape, logical_begin)
-        return (numpy_even(words, wide) < chance).astype(dtype.numpy)
+        return (numpy_unit_uniform(words, wide) < chance).astype(dtype.numpy)
 
 
 def expect_rate(op: Call, rank: int) -> None:
@@ -289,13 +289,13 @@ def expect_rate(op: Call, rank: int) -> None:
 
 def _mask(op: Call, like: Stage) -> Stage:
     """The mask of the kept elements: true with the probability 1 - rate."""
-    return drawn(op, like.shape, lambda words, *at: even(words, dtypes.float32) >= op.rate, dtypes.bool_)
+    return drawn(op, like.shape, lambda words, *at: unit_uniform(words, dtypes.float32) >= op.rate, dtypes.bool_)
 
 
 def numpy_mask(shape: Any, rate: float, seed: int, logical_shape: Any, logical_begin: Any) -> Any:
     """The mask of the kept elements, in NumPy."""
     words = numpy_words(shape, seed, logical_shape, logical_begin)
-    return numpy_even(words, dtypes.float32) >= np.float32(rate)
+    return numpy_unit_uniform(words, dtypes.float32) >= np.float32(rate)
 
 
 @operator(f"random_mask_like(like, offset?, rate: float = 0.0, seed: int64 = 0, {LOGICAL}) -> out")

@@ -1,4 +1,4 @@
-"""Further random draws: exponential numbers, coins, permutations, positions by weight, and leaky slopes.
+"""Further random draws: exponential numbers, coins, permutations, indices by weight, and leaky slopes.
 
 Numbers are as in `random`: functions of a seed, an offset and a position.
 """
@@ -22,22 +22,22 @@ from oneflow.dialect.ops.random import (
     REAL,
     WHOLE,
     drawn,
-    even,
     expect_offset,
     expect_region,
-    numpy_even,
+    numpy_unit_uniform,
     numpy_words,
     seed_of,
     shard_region,
     split_anywhere,
     uniform_of,
+    unit_uniform,
 )
 from oneflow.dialect.ops.source import NO_OPERAND
 from oneflow.dialect.record import Call, no_grad, operator
 from oneflow.dialect.sbp import B, S, SbpSignature
 from oneflow.dialect.scalar import Expr
 from oneflow.dialect.shapes import expect_dtype, expect_rank
-from oneflow.dialect.sorting import insertion_point
+from oneflow.dialect.sorting import partition_point
 from oneflow.dialect.tensor_desc import TensorDesc
 
 INT8, INT64, FLOAT64 = dtypes.int8, dtypes.int64, dtypes.float64
@@ -62,13 +62,13 @@ class Exponential:
 
     def compute(op: Call) -> Stage:
         def draw(words: Any, *position: Any) -> Expr:
-            element: Expr = s.log1p(-even(words, op.dtype)) * (-1.0 / op.lambd)
+            element: Expr = s.log1p(-unit_uniform(words, op.dtype)) * (-1.0 / op.lambd)
             return element
 
         return drawn(op, op.out_shape, draw, op.dtype)
 
     def reference(offset: Any, *, seed: Any, lambd: Any, dtype: Any, out_shape: Any) -> Any:
-        share = numpy_even(numpy_words(out_shape, seed_of(seed, offset)), dtype)
+        share = numpy_unit_uniform(numpy_words(out_shape, seed_of(seed, offset)), dtype)
         return (np.log1p(-share.astype(np.float64)) / -lambd).astype(dtype.numpy)
 
 
@@ -94,23 +94,23 @@ class CoinFlip:
 
     def compute(op: Call) -> Stage:
         def draw(words: Any, *position: Any) -> Expr:
-            return s.cast(even(words, dtypes.float32) < op.probability, INT8)
+            return s.cast(unit_uniform(words, dtypes.float32) < op.probability, INT8)
 
         return drawn(op, (op.batch_size,), draw, INT8)
 
     def reference(offset: Any, *, probability: Any, batch_size: Any, seed: Any) -> Any:
-        share = numpy_even(numpy_words((batch_size,), seed_of(seed, offset)), dtypes.float32)
+        share = numpy_unit_uniform(numpy_words((batch_size,), seed_of(seed, offset)), dtypes.float32)
         return (share < np.float32(probability)).astype(np.int8)
 
 
 def _order(ops: Builder, size: int, seed: int, offset: Value | None) -> Value:
-    """The numbers below `size` in random order."""
+    """A random permutation of the integers below `size`."""
     keys = ops.call("uniform", offset, dtype=FLOAT64, shape=[size], seed=seed)[0]
     return ops.call("arg_sort", keys, direction="ASCENDING")[0]
 
 
 def _numpy_order(size: int, seed: int, offset: Any) -> Any:
-    keys = numpy_even(numpy_words((size,), seed_of(seed, offset)), FLOAT64)
+    keys = numpy_unit_uniform(numpy_words((size,), seed_of(seed, offset)), FLOAT64)
     return np.argsort(keys, kind="stable").astype(np.int32)
 
 
@@ -131,16 +131,16 @@ def _order_signatures(op: Call) -> list[SbpSignature]:
 
 
 composite(
-    "randperm(offset?, n: int32 = 0, seed: int64 = 0) -> out", "The numbers from 0 to n - 1 (i32) in random order.",
+    "randperm(offset?, n: int32 = 0, seed: int64 = 0) -> out", "The integers from 0 to n - 1 (i32) in random order.",
     write=lambda ops, op: _order(ops, op.n, op.seed, op.offset), check=_check_order, sbp=WHOLE, grad=NO_OPERAND,
     reference=lambda offset, *, n, seed: _numpy_order(n, seed, offset), traits=RANDOM,
 )  # fmt: skip
 composite(
     "generate_random_batch_permutation_indices(x, offset?, seed: int64 = 0) -> y",
-    "The positions (i32) along the first axis of `x` in random order.",
+    "The indices (i32) along the first axis of `x` in random order.",
     write=lambda ops, op: _order(ops, op.x.shape[0] or 0, op.seed, op.offset), check=_check_order,
     reference=lambda x, offset, *, seed: _numpy_order(len(x), seed, offset), shapes_of=("x",),
-    sbp=_order_signatures, grad=no_grad("the result is positions"), traits=RANDOM,
+    sbp=_order_signatures, grad=no_grad("the result is indices"), traits=RANDOM,
 )  # fmt: skip
 
 
@@ -149,14 +149,14 @@ composite(
     " replacement: bool = True) -> out"
 )
 class MultinomialWithReplacement:
-    """`num_samples` positions (i64) for each row of weights, drawn in proportion to these.
+    """`num_samples` indices (i64) for each row of weights, drawn in proportion to these.
 
     `prefix_sum` are the running sums of the rows, if known. Weights that are negative or not finite, and
-    rows of zeros, are errors of the run.
+    rows of zeros, are run-time errors.
     """
 
     sbp = WHOLE
-    grad = no_grad("the result is positions")
+    grad = no_grad("the result is indices")
     traits = RANDOM
 
     def types(op: Call) -> TensorDesc:
@@ -184,8 +184,8 @@ class MultinomialWithReplacement:
         def draw(words: Any, *at: Any) -> Expr:
             row = at[:last]
             total = s.cast(sums[(*row, size - 1)], FLOAT64)
-            goal = even(words, FLOAT64) * total
-            position = insertion_point(size, lambda k: s.cast(sums[(*row, k)], FLOAT64) <= goal)
+            goal = unit_uniform(words, FLOAT64) * total
+            position = partition_point(size, lambda k: s.cast(sums[(*row, k)], FLOAT64) <= goal)
             is_good = (least[row] >= 0) & (total > 0) & (total < math.inf)
             name = "oneflow.multinomial_with_replacement: a row of weights at least 0, finite and not all 0"
             chosen = s.where(is_good, s.minimum(position, size - 1), c.as_expr(size))
@@ -202,7 +202,7 @@ class MultinomialWithReplacement:
             )
         sums = np.cumsum(wide, -1) if prefix_sum is None else prefix_sum.astype(np.float64)
         words = numpy_words((*x.shape[:-1], num_samples), seed_of(seed, offset))
-        goals = numpy_even(words, FLOAT64) * sums[..., -1:]
+        goals = numpy_unit_uniform(words, FLOAT64) * sums[..., -1:]
         positions = (sums[..., None, :] <= goals[..., None]).sum(-1)
         return np.minimum(positions, x.shape[-1] - 1).astype(np.int64)
 
@@ -236,7 +236,7 @@ class RRelu:
         x, wide = op.in_, uniform_of(op.in_.dtype)
 
         def draw(words: Any, *at: Any) -> Expr:
-            slope = even(words, wide) * (op.upper - op.lower) + op.lower if op.training else _mean(op, wide)
+            slope = unit_uniform(words, wide) * (op.upper - op.lower) + op.lower if op.training else _mean(op, wide)
             return s.where(x[at] >= 0, s.const(1.0, wide), slope)
 
         noise = drawn(op, x.shape, draw, wide)
@@ -249,7 +249,7 @@ class RRelu:
     ) -> Any:  # fmt: skip
         wide = uniform_of(dtypes.from_numpy(x.dtype))
         words = numpy_words(x.shape, seed_of(seed, offset), logical_shape, logical_begin)
-        share = numpy_even(words, wide) if training else np.full(x.shape, 0.5, wide.numpy)
+        share = numpy_unit_uniform(words, wide) if training else np.full(x.shape, 0.5, wide.numpy)
         bounds = np.asarray([upper - lower, lower], wide.numpy)
         noise = np.where(x >= 0, 1.0, share * bounds[0] + bounds[1])
         return (x * noise).astype(x.dtype), noise.astype(x.dtype)

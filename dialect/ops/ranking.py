@@ -16,16 +16,16 @@ from oneflow.dialect import scalar as s
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.compute import Size, Stage
 from oneflow.dialect.decomposition_gradient import decomposition_gradient
-from oneflow.dialect.ops.indexing import INDEX, expect_index, position
+from oneflow.dialect.ops.indexing import INDEX, checked_index, expect_index
 from oneflow.dialect.record import AxisError, Call, no_grad, no_sbp, operator
 from oneflow.dialect.sbp import Factors
 from oneflow.dialect.scalar import Expr
 from oneflow.dialect.shapes import expect_dim, expect_dtype, expect_rank, letters
-from oneflow.dialect.sorting import insertion_point, sorted_positions, take
+from oneflow.dialect.sorting import argsort, partition_point, take_along_axis
 from oneflow.dialect.tensor_desc import Dim, TensorDesc
 
 DIRECTIONS = ("ASCENDING", "DESCENDING")
-NO_GRAD = no_grad("the result is positions or counts")
+NO_GRAD = no_grad("the result is indices or counts")
 WHOLE = no_sbp("every element is compared with every other")
 
 
@@ -59,8 +59,8 @@ def _expect_direction(op: Call) -> None:
         raise op.error(f"expected direction ASCENDING or DESCENDING, got {op.direction!r}")
 
 
-def numpy_positions_in_order(x: Any, descending: bool = False) -> Any:
-    """Stable positions of the sorted rows along the last axis, for references."""
+def numpy_argsort(x: Any, descending: bool = False) -> Any:
+    """The stable argsort of the rows along the last axis, for references."""
     keys = x.astype(np.float64) if x.dtype.kind not in "biu" else x
     if not descending:
         return np.argsort(keys, axis=-1, kind="stable")
@@ -69,7 +69,7 @@ def numpy_positions_in_order(x: Any, descending: bool = False) -> Any:
 
 @operator("arg_sort(in, direction: string) -> out")
 class ArgSort:
-    """Positions (i32) that bring each row along the last axis into the order ASCENDING or DESCENDING."""
+    """The indices (i32) that sort each row along the last axis, ASCENDING or DESCENDING."""
 
     def types(op: Call) -> TensorDesc:
         _expect_rows(op, "in")
@@ -82,11 +82,11 @@ class ArgSort:
     grad = NO_GRAD
 
     def compute(op: Call) -> Stage:
-        positions = sorted_positions(op.in_, op.in_.rank - 1, op.direction == "DESCENDING")
+        positions = argsort(op.in_, op.in_.rank - 1, op.direction == "DESCENDING")
         return c.convert(positions, dtypes.int32)
 
     def reference(x: Any, *, direction: Any) -> Any:
-        return numpy_positions_in_order(x, direction == "DESCENDING").astype(np.int32)
+        return numpy_argsort(x, direction == "DESCENDING").astype(np.int32)
 
 
 @operator("sort(in, direction: string) -> out")
@@ -109,12 +109,12 @@ class Sort:
         return sorted_rows
 
     def reference(x: Any, *, direction: Any) -> Any:
-        return np.take_along_axis(x, numpy_positions_in_order(x, direction == "DESCENDING"), -1)
+        return np.take_along_axis(x, numpy_argsort(x, direction == "DESCENDING"), -1)
 
 
 @operator("top_k(in, k: int32 = 0, sorted: bool = False) -> out")
 class TopK:
-    """Positions (i64) of the `k` largest elements of each row along the last axis, largest first; all if k is larger.
+    """Indices (i64) of the `k` largest elements of each row along the last axis, largest first; all if k is larger.
 
     The order is the same with `sorted` as without.
     """
@@ -133,12 +133,12 @@ class TopK:
     grad = NO_GRAD
 
     def compute(op: Call) -> Stage:
-        positions = sorted_positions(op.in_, op.in_.rank - 1, descending=True)
+        positions = argsort(op.in_, op.in_.rank - 1, descending=True)
         shape = (*op.in_.shape[:-1], min(op.k, op.in_.shape[-1]))
         return c.element_wise(shape, lambda *at: positions[at], dtypes.int64)
 
     def reference(x: Any, *, k: Any) -> Any:
-        return numpy_positions_in_order(x, True)[..., :k].astype(np.int64)
+        return numpy_argsort(x, True)[..., :k].astype(np.int64)
 
 
 @operator("in_top_k(targets, predictions, k: int32 = 0) -> out")
@@ -163,7 +163,7 @@ class InTopK:
         x, size = op.predictions, op.predictions.shape[1]
 
         def target(row: Expr) -> Expr:
-            element: Expr = x[row, position(op, "targets", op.targets[row], size)]
+            element: Expr = x[row, checked_index(op, "targets", op.targets[row], size)]
             return element
 
         def larger(row: Expr, k: Expr) -> Expr:
@@ -202,7 +202,7 @@ class Median:
 
     def compute(op: Call) -> Stage:
         row = c.reshape(op.input, [c.product(op.input.shape)])
-        positions, size = sorted_positions(row, 0), c.as_expr(_filled(op, row.shape[0]))
+        positions, size = argsort(row, 0), c.as_expr(_filled(op, row.shape[0]))
 
         def middle(*at: Expr) -> Expr:
             low, last = (row[s.cast(positions[k], dtypes.index)] for k in ((size - 1) // 2, size - 1))
@@ -211,7 +211,7 @@ class Median:
         return c.element_wise((), middle, row.dtype)
 
     def reference(x: Any) -> Any:
-        flat = x.reshape(-1)[numpy_positions_in_order(x.reshape(-1))]
+        flat = x.reshape(-1)[numpy_argsort(x.reshape(-1))]
         last = flat[-1:].astype(np.float64)
         return flat[-1] if np.isnan(last).any() else flat[(x.size - 1) // 2]
 
@@ -226,7 +226,7 @@ def _scattered(ops: Builder, op: Call, dvalues: Value | None) -> Any:
 
 
 class _Chosen:
-    """The slots of operators that choose one element of each row: its value and its position (i64)."""
+    """The slots of operators that choose one element of each row: its value and its index (i64)."""
 
     @staticmethod
     def types(op: Call) -> tuple[TensorDesc, ...]:
@@ -245,19 +245,19 @@ class _Chosen:
 
 
 def _with_values(x: Stage, indices: Stage) -> tuple[Stage, Stage]:
-    """The elements of `x` at a position in each row along the last axis, and these positions."""
+    """The elements of `x` at an index in each row along the last axis, and these indices."""
     return c.element_wise(indices.shape, lambda *at: x[(*at, s.cast(indices[at], dtypes.index))], x.dtype), indices
 
 
 @operator("median_with_indices(input) -> values, indices")
 class MedianWithIndices:
-    """The median of each row along the last axis, the lower of two, and its position; NaN if a row has one."""
+    """The median of each row along the last axis, the lower of two, and its index; NaN if a row has one."""
 
     types, sbp, grad = _Chosen.types, _Chosen.sbp, _Chosen.grad
 
     def compute(op: Call) -> tuple[Stage, Stage]:
         x, axis = op.input, op.input.rank - 1
-        positions, size = sorted_positions(x, axis), c.as_expr(_filled(op, x.shape[axis]))
+        positions, size = argsort(x, axis), c.as_expr(_filled(op, x.shape[axis]))
 
         def step(at: Any, r: Any, acc: Any) -> list[Expr]:
             return [acc[0] + s.cast(s.isnan(x[(*at, r[0])]), dtypes.int64)]
@@ -271,7 +271,7 @@ class MedianWithIndices:
         return _with_values(x, c.element_wise(x.shape[:-1], chosen, dtypes.int64))
 
     def reference(x: Any) -> Any:
-        positions = numpy_positions_in_order(x)
+        positions = numpy_argsort(x)
         nans = np.isnan(x.astype(np.float64)).sum(-1, keepdims=True)
         at = np.where(nans > 0, x.shape[-1] - np.maximum(nans, 1), (x.shape[-1] - 1) // 2)
         indices = np.take_along_axis(positions, at, -1)
@@ -280,15 +280,15 @@ class MedianWithIndices:
 
 @operator("mode(input) -> values, indices")
 class Mode:
-    """The most frequent element of each row along the last axis, the smallest of several, and its last position."""
+    """The most frequent element of each row along the last axis, the smallest of several, and its last index."""
 
     types, sbp, grad = _Chosen.types, _Chosen.sbp, _Chosen.grad
 
     def compute(op: Call) -> tuple[Stage, Stage]:
         x, axis = op.input, op.input.rank - 1
         _filled(op, x.shape[axis])
-        positions = sorted_positions(x, axis)
-        values = take(x, positions, axis)
+        positions = argsort(x, axis)
+        values = take_along_axis(x, positions, axis)
 
         def step(at: Any, r: Any, acc: Any) -> list[Expr]:
             run, most, best = acc
@@ -317,7 +317,7 @@ def _points(row: Any, size: Size, point: Expr, right: bool) -> Expr:
     assert isinstance(size, int)
     if size == 0:
         return s.const(0, dtypes.index)
-    return insertion_point(size, lambda k: ~(row(k) > point) if right else ~(row(k) >= point))
+    return partition_point(size, lambda k: ~(row(k) > point) if right else ~(row(k) >= point))
 
 
 def _search_types(op: Call) -> TensorDesc:
@@ -415,30 +415,30 @@ def _zeros(shape: Any, dtype: Any) -> Stage:
 
 
 def _unique_stages(op: Call) -> tuple[Stage, ...]:
-    """The distinct elements, the position of each element among these, their number, and the number of occurrences of
+    """The distinct elements, the index of each element among these, their number, and the number of occurrences of
     each.
     """
     x, size, dtype = op.x, op.x.shape[0], op.out_idx
     if size == 0:
         return _zeros((0,), x.dtype), _zeros((0,), dtype), _zeros((1,), dtype), _zeros((0,), dtype)
-    positions = sorted_positions(x, 0)
-    values = take(x, positions, 0)
+    positions = argsort(x, 0)
+    values = take_along_axis(x, positions, 0)
 
     def is_new(k: Expr) -> Expr:
         return s.cast(k.eq(0) | values[k].ne(values[s.maximum(k - 1, 0)]), dtypes.int64)
 
     new = c.element_wise(x.shape, is_new)
-    numbers = c.scan(new, 0, s.const(-1, dtypes.int64), lambda a, b: a + b, dtypes.int64)
+    unique_indices = c.scan(new, 0, s.const(-1, dtypes.int64), lambda a, b: a + b, dtypes.int64)
 
-    def number(k: Expr) -> tuple[Expr]:
-        return (s.cast(numbers[k], dtypes.index),)
+    def unique_index(k: Expr) -> tuple[Expr]:
+        return (s.cast(unique_indices[k], dtypes.index),)
 
-    distinct = c.scatter(_zeros(x.shape, x.dtype), x.shape, number, lambda k: values[k])
+    distinct = c.scatter(_zeros(x.shape, x.dtype), x.shape, unique_index, lambda k: values[k])
     inverse = c.scatter(
-        _zeros(x.shape, dtype), x.shape, lambda k: (s.cast(positions[k], dtypes.index),), lambda k: numbers[k]
+        _zeros(x.shape, dtype), x.shape, lambda k: (s.cast(positions[k], dtypes.index),), lambda k: unique_indices[k]
     )
     count = c.sum_((1,), x.shape, lambda _, k: new[k], dtype)
-    counts = c.scatter(_zeros(x.shape, dtype), x.shape, number, lambda k: s.const(1, dtype), lambda a, b: a + b)
+    counts = c.scatter(_zeros(x.shape, dtype), x.shape, unique_index, lambda k: s.const(1, dtype), lambda a, b: a + b)
     return distinct, inverse, count, counts
 
 
@@ -458,7 +458,7 @@ def _numpy_unique(x: Any, out_idx: Any) -> tuple[Any, ...]:
 
 @operator("unique(x, out_idx: data_type, sorted: bool = True) -> y, idx, num_unique")
 class Unique:
-    """The distinct elements of a row in ascending order, then zeros; the position of each element among these; their
+    """The distinct elements of a row in ascending order, then zeros; the index of each element among these; their
     number.
 
     NaN is distinct from NaN. The order is the same with `sorted` as without.
@@ -492,7 +492,7 @@ class UniqueWithCounts:
 
 @operator("argwhere(input, dtype: data_type) -> output, output_size")
 class ArgWhere:
-    """The positions of all elements but zeros, one in a row, in row-major order, rows of zeros behind; how many."""
+    """The indices of all elements but zeros, one in a row, in row-major order, then rows of zeros; how many."""
 
     def types(op: Call) -> tuple[TensorDesc, ...]:
         if op.dtype not in INDEX:
@@ -571,7 +571,7 @@ class BinCount:
         counts = c.scatter(
             _zeros((op.size,), wide),
             op.in_.shape,
-            lambda k: (position(op, "in", op.in_[k], op.size),),
+            lambda k: (checked_index(op, "in", op.in_[k], op.size),),
             lambda k: s.const(1, wide) if op.weight is None else op.weight[k],
             lambda old, new: old + new,
         )

@@ -47,8 +47,8 @@ def _rows(op: Call) -> Factors:
     return Factors(f"n _, n _, n _{biases} -> {', '.join(['n _'] * len(op.results))}")
 
 
-def _gate(ops: Builder, x: Value, number: int, size: int) -> Value:
-    return ops.call("narrow", x, dim=x.rank - 1, start=number * size, length=size)[0]
+def _gate(ops: Builder, x: Value, index: int, size: int) -> Value:
+    return ops.call("narrow", x, dim=x.rank - 1, start=index * size, length=size)[0]
 
 
 def _biased(ops: Builder, gates: Value, bias: Value | None) -> Value:
@@ -148,23 +148,25 @@ def _check_gradient(state: str, parts: int) -> Rule:
 
 
 def _gradient_factors(op: Call) -> Factors:
-    """Rows can be split, of which the gradients by biases are sums; cotangents can be partial sums."""
-    biases = [number for number, result in enumerate(op.results) if result.rank == 1]
-    results = ", ".join("_" if number in biases else "n _" for number in range(len(op.results)))
+    """Rows can be split, of which the gradients with respect to biases are sums; cotangents can be partial sums."""
+    biases = [index for index, result in enumerate(op.results) if result.rank == 1]
+    results = ", ".join("_" if index in biases else "n _" for index in range(len(op.results)))
     factors = Factors(f"{', '.join(['n _'] * len(op.operands))} -> {results}").summing(*biases)
     cotangents = [name for name in op.inputs if name.startswith("grad")]
     return factors.linear_in(op, *cotangents, results=range(len(op.results)))
 
 
 def _lstm_gate_grads(gates: Any, hy: Any, cy: Any, cx: Any, tanh: Any) -> tuple[list[Any], Any]:
-    """The gradients by the sums of gates, and by cx; `tanh` is tanh of the cell state, hy and cy are cotangents."""
+    """The gradients with respect to the sums of gates, and cx; `tanh` is tanh of the cell state, hy and cy are
+    cotangents.
+    """
     i, f, g, o = gates
     c = hy * o * (1 - tanh * tanh) + cy
     return [c * g * i * (1 - i), c * cx * f * (1 - f), c * i * (1 - g * g), hy * tanh * o * (1 - o)], c * f
 
 
 def _gru_gate_grads(parts: Any, hy: Any) -> tuple[list[Any], list[Any], Any]:
-    """The gradients by the given and by the hidden sums of gates, and by hx; hy is a cotangent."""
+    """The gradients with respect to the given and the hidden sums of gates, and hx; hy is a cotangent."""
     r, z, n, hx, last = parts
     new = hy * (1 - z) * (1 - n * n)
     both = [new * last * r * (1 - r), hy * (hx - n) * z * (1 - z)]
@@ -205,7 +207,7 @@ def _numpy_gru_grad(hy: Any, workspace: Any) -> Any:
 
 composite(
     "fused_lstm_cell_grad(grad_hy, grad_cy, cx, cy, workspace) -> grad_gates, grad_cx, grad_bias",
-    "The gradients of `fused_lstm_cell` by either operand of gates, by cx and by either bias.",
+    "The gradients of `fused_lstm_cell` with respect to either operand of gates, cx and either bias.",
     write=_write_lstm_grad, reference=_numpy_lstm_grad, check=_check_gradient("cx", 4), sbp=_gradient_factors,
 )  # fmt: skip
 composite(

@@ -166,7 +166,7 @@ def row_max(ops: Builder, x: Value) -> Value:
 
 
 def broadcast_reduced(ops: Builder, op: Call, y: Value) -> Value:
-    """A result of a reduction repeated along the reduced axes."""
+    """A result of a reduction broadcast along the reduced axes."""
     axes = () if op.keepdims else reduction_axes(op, op.input_tensor.rank)
     return ops.call("broadcast_like", y, op.input_tensor, broadcast_axes=axes)[0]
 
@@ -317,7 +317,7 @@ class ReduceSumLike:
 
 @operator("broadcast_like(x, like, broadcast_axes: list_int32) -> y")
 class BroadcastLike:
-    """`x` repeated to the shape of `like`; the dimensions of `x` are the dimensions of `like` without
+    """`x` broadcast to the shape of `like`; the dimensions of `x` are the dimensions of `like` without
     `broadcast_axes`.
 
     If the counts of dimensions differ, shapes are aligned at the last dimension as in NumPy.
@@ -377,7 +377,7 @@ class BroadcastLike:
 
 @operator("argmax(in) -> out")
 class Argmax:
-    """The position (i64) of the largest element along the last axis; the first of equals, NaN the largest."""
+    """The index (i64) of the largest element along the last axis; the first of equals, NaN the largest."""
 
     def types(op: Call) -> TensorDesc:
         expect_dtype(op, "in", op.in_, dtypes.NUMERIC)

@@ -51,7 +51,7 @@ def _check_gradient(op: Call) -> None:
 
 
 def _spread(ops: Builder, op: Call, value: Value, like: Value, axes: tuple[int, ...]) -> Value:
-    """A result of the reduction repeated along the reduced axes."""
+    """A result of the reduction broadcast along the reduced axes."""
     missing = axes if value.rank < like.rank else ()
     return ops.call("broadcast_like", value, like, broadcast_axes=missing)[0]
 

@@ -107,7 +107,7 @@ def _angles(ops: Builder, op: Call, length: int, columns: int) -> list[Value]:
 
 
 def _turned(ops: Builder, op: Call, x: Value, columns: int) -> Value:
-    """Vectors at a right angle to the vectors of `x`: within each `columns`, halves or neighbours change places."""
+    """Vectors at a right angle to the vectors of `x`: within each `columns`, halves or neighbours are swapped."""
     *lead, size = (d or 0 for d in x.shape)
     pair = [2, columns // 2] if op.mode == "plane" else [columns // 2, 2]
     cut = ops.reshape(x, shape=[*lead, size // columns, *pair])

@@ -89,7 +89,8 @@ def centre(x: Stage, mean: Stage | None, i: Sequence[Expr]) -> Expr:
 
 
 def row_gradient(x: Stage, mean: Stage | None, inv: Stage, cotangent: Element) -> Element:
-    """The gradient by `x` of normal = (x - mean) * inv, both depending on x; `cotangent` is the gradient by `normal`.
+    """The gradient with respect to `x` of normal = (x - mean) * inv, both depending on x; `cotangent` is the gradient
+    with respect to `normal`.
 
     inv * (cotangent - mean(cotangent) - normal * mean(cotangent * normal)), for norms without mean without the second
     term.
@@ -110,7 +111,7 @@ def row_gradient(x: Stage, mean: Stage | None, inv: Stage, cotangent: Element) -
 
 
 def broadcast_rows(ops: Builder, value: Value, x: Value) -> Value:
-    """A value per row, repeated to the shape of `x`."""
+    """A value per row, broadcast to the shape of `x`."""
     axes = range(value.rank, x.rank)
     return ops.call("broadcast_like", value, x, broadcast_axes=axes)[0] if axes else value
 
@@ -182,7 +183,9 @@ def sum_of_terms(ops: Builder, like: Value, terms: Sequence[Value]) -> Value | N
 def second_gradient(
     ops: Builder, x: Value, cotangent: Value, ddx: Value, mean: Value | None, inv: Value
 ) -> dict[str, Callable[[], Value]]:
-    """The gradients of `row_gradient` by its operands (cotangent, x, mean, inv), all in the accumulator's type."""
+    """The gradients of `row_gradient` with respect to its operands (cotangent, x, mean, inv), all in the
+    accumulator's type.
+    """
     begin = inv.rank
     scale = broadcast_rows(ops, inv, x)
     deviation = x if mean is None else x - broadcast_rows(ops, mean, x)
@@ -209,7 +212,7 @@ def second_gradient(
 def param_gradient(
     ops: Builder, x: Value, dy: Value, mean: Value | None, inv: Value, shift: Value | None, scale: Value | None
 ) -> dict[str, Callable[[], Value]]:
-    """The gradients by dy, x, mean and inv of the sums of dy and of dy * normal over rows.
+    """The gradients with respect to dy, x, mean and inv of the sums of dy and of dy * normal over rows.
 
     `shift` and `scale`, cotangents of the two sums, have the shape of `x`; all is in the accumulator's type.
     """

@@ -1,6 +1,6 @@
 """Borders of zeros with which windows that move by a stride give size / stride (rounded up) results.
 
-An odd border has one element more behind the image in the mode `same_upper`, before it in `same_lower`.
+An odd border has one element more after the image in the mode `same_upper`, before it in `same_lower`.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def _factors(op: Call) -> str:
 composite(
     f"same_padding(x, {ATTRS}) -> y",
     "Images in a border of zeros, so that windows give size / stride (rounded up) results.\n\n"
-    "An odd border has one element more behind the image in the mode `same_upper`, before it in `same_lower`.",
+    "An odd border has one element more after the image in the mode `same_upper`, before it in `same_lower`.",
     write=_write, reference=_reference, check=_check,
     sbp=lambda op: Factors(f"{_factors(op)} -> {_factors(op)}", "joint"),
 )  # fmt: skip

@@ -22,8 +22,8 @@ SHARPNESS = -0.75
 
 
 @dataclass(frozen=True)
-class Steps:
-    """A dimension of `size` elements as `out`, with the numbers of the module's text; the nearest elements."""
+class Nearest:
+    """Nearest-neighbour resampling of a dimension of `size` elements to `out`; the module's text has the formula."""
 
     size: Size
     out: Size
@@ -58,8 +58,8 @@ class Steps:
         return s.cast(nearest.eq(element), dtype)
 
 
-class Centres(Steps):
-    """A dimension whose positions are the elements that contain their centres."""
+class NearestExact(Nearest):
+    """Nearest-neighbour resampling by the element that contains the centre of a result (nearest-exact)."""
 
     def neighbours(self, position: Expr, dtype: DType) -> list[tuple[Expr, Expr | None]]:
         """The elements that a position reads, each with its weight (None: all)."""
@@ -70,8 +70,8 @@ class Centres(Steps):
         return s.maximum(element * self.unit + (self.step - 1) - self.shift, 0) // self.step
 
 
-class Slopes(Steps):
-    """A dimension whose positions are made of both neighbours."""
+class Linear(Nearest):
+    """Linear interpolation of the two neighbours of a position."""
 
     has_corners = True
 
@@ -106,8 +106,8 @@ class Slopes(Steps):
         return self._ratio(s.maximum(self.unit - abs(self._place(position) - element * self.unit), 0), dtype)
 
 
-class Cubics(Slopes):
-    """A dimension whose positions are made of four neighbours, by Keys' cubic convolution; the outermost repeat."""
+class Cubic(Linear):
+    """Cubic interpolation of four neighbours (Keys' cubic convolution); the outermost elements repeat."""
 
     def neighbours(self, position: Expr, dtype: DType) -> list[tuple[Expr, Expr | None]]:
         """The elements that a position reads, each with its weight."""
@@ -120,8 +120,8 @@ class Cubics(Slopes):
         above = self._ratio(place - low * self.unit, dtype)
         last = c.as_expr(self.size) - 1
         distances = (above + 1.0, above, 1.0 - above, 2.0 - above)
-        elements = [s.minimum(s.maximum(low + (number - 2), 0), last) for number in range(4)]
-        return [(e, keys(d, number in (1, 2))) for number, (e, d) in enumerate(zip(elements, distances, strict=True))]
+        elements = [s.minimum(s.maximum(low + (index - 2), 0), last) for index in range(4)]
+        return [(e, keys(d, index in (1, 2))) for index, (e, d) in enumerate(zip(elements, distances, strict=True))]
 
     def max_positions(self) -> Size:
         """The most positions that read an element."""

@@ -1,4 +1,4 @@
-"""Operators that write, multiply or compare elements at positions along one axis; `scattering` has the operators that
+"""Operators that write, multiply or compare elements at indices along one axis; `scattering` has the operators that
 add.
 
 dim_scatter_<kind>(input, index, src, dim)           output[i][index[i][j]] is combined with src[i][j] for dim 1
@@ -22,11 +22,11 @@ from oneflow.dialect.compute import Stage
 from oneflow.dialect.decomposition_gradient import decomposition_gradient
 from oneflow.dialect.ops.indexing import (
     aligned,
+    checked_index,
     expect_index,
     expect_within,
     names,
-    numpy_positions,
-    position,
+    numpy_checked_indices,
 )
 from oneflow.dialect.ops.scattering import nd_types, src_gradient
 from oneflow.dialect.record import Call, Rule, define, no_grad, operator
@@ -45,7 +45,7 @@ class Kind:
     """The combination of an element with another, and its rules.
 
     Attributes:
-        doc: the effect at a position.
+        doc: the effect on an element.
         combine: of the old element and the new one.
         numpy: the same for references, in place: of an array, positions and values.
         linear: the operands in which the operator is linear together.
@@ -60,13 +60,13 @@ class Kind:
 
 
 def _fill(ops: Builder, op: Call, x: Value, number: float) -> Value:
-    """`x` with a number at the positions of a call."""
+    """`x` with a number at the indices of a call."""
     filled: Value = ops.dim_scatter_update_scalar(x, op.index, src_scalar=number, dim=op.dim)
     return filled
 
 
 def _last_writers(ops: Builder, op: Call) -> Value:
-    """For each element of `src` whether it is the last element that is written to its position."""
+    """For each element of `src` whether it is the last element that is written to its index."""
     ones = ops.cast(ops.ones_like(op.index), dtype=dtypes.int64)
     numbers = ops.cumsum(ones, dim=op.dim % op.index.rank)
     no_writer = ops.cast(ops.zero_like(op.input), dtype=dtypes.int64)
@@ -191,7 +191,7 @@ def _compute(kind: Kind) -> Rule:
         wide = x.dtype.accumulator
 
         def index(*at: Expr) -> list[Any]:
-            return [*at[:dim], position(op, "index", op.index[at], x.shape[dim]), *at[dim + 1 :]]
+            return [*at[:dim], checked_index(op, "index", op.index[at], x.shape[dim]), *at[dim + 1 :]]
 
         def value(*at: Expr) -> Expr:
             return op.src[at] if "src" in op.inputs else s.const(op.src_scalar, wide)
@@ -204,7 +204,7 @@ def _compute(kind: Kind) -> Rule:
 def _reference(name: str, kind: Kind) -> Rule:
     def reference(x: Any, index: Any, *src: Any, dim: Any, **attrs: Any) -> Any:
         at = list(np.indices(index.shape, sparse=True))
-        at[dim] = numpy_positions(f"{name}: index", index, x.shape[dim])
+        at[dim] = numpy_checked_indices(f"{name}: index", index, x.shape[dim])
         out = x.astype(np.float32 if x.dtype.itemsize == 2 and x.dtype.kind not in "iu" else x.dtype)
         read = tuple(map(slice, index.shape))
         values = src[0][read] if src else np.asarray(attrs["src_scalar"]).astype(out.dtype)
@@ -258,7 +258,7 @@ for _name, _kind, _doc, _linear in (
 
 @operator("tensor_scatter_nd_add(params, updates, indices) -> out")
 class TensorScatterNdAdd:
-    """`params` to which `updates` are added at the positions that the rows of `indices` hold."""
+    """`params` to which `updates` are added at the indices in the rows of `indices`."""
 
     parts = each_part
 
@@ -328,7 +328,7 @@ class IndexAdd:
         out = np.moveaxis(x.astype(wide), dim, 0)
         np.add.at(
             out,
-            numpy_positions("index_add: index", index, x.shape[dim]),
+            numpy_checked_indices("index_add: index", index, x.shape[dim]),
             np.moveaxis(source, dim, 0) * np.asarray(alpha, wide),
         )
         return np.moveaxis(out, 0, dim).astype(x.dtype)
@@ -389,7 +389,7 @@ class EmbeddingRenorm:
         used = c.scatter(
             c.element_wise((rows,), lambda row: s.const(0, dtypes.int32)),
             op.indices.shape,
-            lambda k: (position(op, "indices", op.indices[k], rows),),
+            lambda k: (checked_index(op, "indices", op.indices[k], rows),),
             lambda k: s.const(1, dtypes.int32),
         )
 
@@ -404,5 +404,7 @@ class EmbeddingRenorm:
     def reference(x: Any, indices: Any, *, max_norm: Any, norm_type: Any) -> Any:
         wide = x.astype(np.float64)
         norms = (np.abs(wide) ** norm_type).sum(1, keepdims=True) ** (1 / norm_type)
-        used = np.isin(np.arange(len(x)), numpy_positions("embedding_renorm: indices", indices, len(x)))[:, None]
+        used = np.isin(np.arange(len(x)), numpy_checked_indices("embedding_renorm: indices", indices, len(x)))[
+            :, None
+        ]
         return np.where(used & (norms > max_norm), wide * (max_norm / (norms + 1e-7)), wide).astype(x.dtype)

@@ -1,4 +1,4 @@
-"""Operators that set elements at positions held by another tensor."""
+"""Operators that set elements at the indices in another tensor."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from oneflow.dialect import dtypes
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.complex_parts import each_part
 from oneflow.dialect.compute import Stage
-from oneflow.dialect.ops.indexing import names, nd_depth, nd_position, numpy_nd
+from oneflow.dialect.ops.indexing import names, nd_depth, nd_index, numpy_nd
 from oneflow.dialect.ops.scattering import expect_type
 from oneflow.dialect.record import Call, operator
 from oneflow.dialect.sbp import Factors
@@ -19,7 +19,7 @@ from oneflow.dialect.tensor_desc import TensorDesc
 
 
 def _winners(ops: Builder, op: Call) -> Value:
-    """For each row of indices, whether it is the last row with its position."""
+    """For each row of indices, whether it is the last row with its index."""
     depth, lead = op.indices.shape[-1], op.indices.shape[:-1]
     if None in lead or None in op.params.shape[:depth]:
         raise op.error(f"expected static positions for the gradient of updates, got {op.indices.desc}")
@@ -41,9 +41,9 @@ def _update_gradient(ops: Builder, op: Call, dout: Value) -> Value:
 
 @operator("tensor_scatter_nd_update(params, updates, indices, any_order: bool = False) -> out")
 class TensorScatterNdUpdate:
-    """`params` with `updates` at the positions that `gather_nd` reads; for equal positions the last update wins.
+    """`params` with `updates` at the indices that `gather_nd` reads; for equal indices the last update wins.
 
-    `any_order` says that positions are distinct, or updates of equal positions equal, so that their order is free.
+    `any_order` says that indices are distinct, or updates of equal indices equal, so that their order is free.
     """
 
     parts = each_part
@@ -74,7 +74,7 @@ class TensorScatterNdUpdate:
         lead = op.indices.rank - 1
 
         def index(*at: Any) -> list[Any]:
-            return [*nd_position(op, at[:lead], op.params.shape), *at[lead:]]
+            return [*nd_index(op, at[:lead], op.params.shape), *at[lead:]]
 
         return c.scatter(op.params, op.updates.shape, index, lambda *at: op.updates[at], any_order=op.any_order)
 

@@ -1,4 +1,4 @@
-"""Operators that add elements at positions held by another tensor: the adjoints of `indexing`.
+"""Operators that add elements at the indices in another tensor: the adjoints of `indexing`.
 
 Sums of f16 and bf16 are made in f32.
 """
@@ -21,6 +21,7 @@ from oneflow.dialect.ops.indexing import (
     AXIS_SHARD,
     aligned,
     axis_shard,
+    checked_index,
     expect_index,
     expect_shard,
     expect_within,
@@ -28,13 +29,12 @@ from oneflow.dialect.ops.indexing import (
     in_shard,
     names,
     nd_depth,
-    nd_position,
+    nd_index,
+    numpy_checked_indices,
     numpy_nd,
-    numpy_positions,
     numpy_rows,
     numpy_with_zeros,
-    position,
-    shard_position,
+    shard_index,
 )
 from oneflow.dialect.record import Call, operator
 from oneflow.dialect.sbp import B, Factors, P, S, Sbp, SbpSignature, Shard
@@ -48,7 +48,7 @@ def zeros(shape: Sequence[Size], dtype: DType) -> Stage:
 
 
 def add_at(base: Stage, values: Stage, index: Callable[..., Sequence[Any]], extents: Sequence[Size] = ()) -> Stage:
-    """`base` with each element of `values` added at `index` of its position, in the type of `values`."""
+    """`base` with each element of `values` added at `index` of its own index, in the type of `values`."""
     wide = c.convert(base, values.dtype.accumulator)
     steps = extents or values.shape
     return c.convert(c.scatter(wide, steps, index, lambda *at: values[at], lambda old, new: old + new), values.dtype)
@@ -84,7 +84,7 @@ def _segment_sum(op: Call, shape: Sequence[Size], axis: int) -> Stage:
     end = axis + op.segment_ids.rank
 
     def index(*at: Any) -> list[Any]:
-        row = shard_position(op, "segment_ids", op.segment_ids[at[axis:end]], shape[axis])
+        row = shard_index(op, "segment_ids", op.segment_ids[at[axis:end]], shape[axis])
         return [*at[:axis], row, *at[end:]]
 
     def share(*at: Any) -> Any:
@@ -189,7 +189,7 @@ class UnsortedSegmentSumLike:
 
 @operator("unsorted_batch_segment_sum(data, segment_ids, num_segments: int64 = 0) -> out")
 class UnsortedBatchSegmentSum:
-    """`unsorted_segment_sum` along the last axis of `segment_ids`, for every position of the axes before it."""
+    """`unsorted_segment_sum` along the last axis of `segment_ids`, for every index of the axes before it."""
 
     parts = each_part
 
@@ -218,14 +218,14 @@ class UnsortedBatchSegmentSum:
         shape = (*op.data.shape[:axis], op.num_segments, *op.data.shape[axis + 1 :])
 
         def index(*at: Any) -> list[Any]:
-            row = position(op, "segment_ids", op.segment_ids[at[: axis + 1]], op.num_segments)
+            row = checked_index(op, "segment_ids", op.segment_ids[at[: axis + 1]], op.num_segments)
             return [*at[:axis], row, *at[axis + 1 :]]
 
         return add_at(zeros(shape, op.data.dtype), op.data, index)
 
     def reference(data: Any, ids: Any, *, num_segments: Any) -> Any:
         axis = ids.ndim - 1
-        numpy_positions("unsorted_batch_segment_sum: segment_ids", ids, num_segments)
+        numpy_checked_indices("unsorted_batch_segment_sum: segment_ids", ids, num_segments)
         base = np.zeros((*data.shape[:axis], num_segments, *data.shape[axis + 1 :]), data.dtype)
         batch = np.indices(ids.shape, sparse=True)[:-1]
         return _numpy_add_at(base, (*batch, ids), data)
@@ -256,7 +256,7 @@ def _scatter_add(op: Call, base: Stage) -> Stage:
     dim, size = op.dim % base.rank, base.shape[op.dim % base.rank]
 
     def index(*at: Any) -> list[Any]:
-        return [*at[:dim], shard_position(op, "index", op.index[at], size), *at[dim + 1 :]]
+        return [*at[:dim], shard_index(op, "index", op.index[at], size), *at[dim + 1 :]]
 
     def share(*at: Any) -> Any:
         return in_shard(op, "index", op.index[at], size, lambda _: op.src[at], op.src.dtype.accumulator)
@@ -351,7 +351,7 @@ def _nd_factors(op: Call, shape: Shape) -> tuple[str, str, str]:
 
 def _nd_add(op: Call, base: Stage) -> Stage:
     lead = op.indices.rank - 1
-    return add_at(base, op.updates, lambda *at: [*nd_position(op, at[:lead], base.shape), *at[lead:]])
+    return add_at(base, op.updates, lambda *at: [*nd_index(op, at[:lead], base.shape), *at[lead:]])
 
 
 def _numpy_nd_add(name: str, base: Any, indices: Any, updates: Any) -> Any:
@@ -360,7 +360,7 @@ def _numpy_nd_add(name: str, base: Any, indices: Any, updates: Any) -> Any:
 
 @operator("scatter_nd(indices, updates, shape: shape) -> out")
 class ScatterNd:
-    """Zeros of `shape` to which `updates` are added at the positions that `indices` hold."""
+    """Zeros of `shape` to which `updates` are added at the indices in `indices`."""
 
     parts = each_part
 

@@ -52,12 +52,12 @@ def _log_sum(*terms: Any) -> Any:
     return np.log(sum(np.exp(t - safe) for t in terms)) + safe
 
 
-def _labels(targets: Any, lengths: Any, number: int, blank: int) -> Any:
+def _labels(targets: Any, lengths: Any, sequence: int, blank: int) -> Any:
     """The labels of one target with blanks around each label."""
-    begin = 0 if targets.ndim == 2 else int(lengths[:number].sum())
-    row = targets[number] if targets.ndim == 2 else targets[begin:]
-    spaced = np.full(2 * int(lengths[number]) + 1, blank)
-    spaced[1::2] = row[: int(lengths[number])]
+    begin = 0 if targets.ndim == 2 else int(lengths[:sequence].sum())
+    row = targets[sequence] if targets.ndim == 2 else targets[begin:]
+    spaced = np.full(2 * int(lengths[sequence]) + 1, blank)
+    spaced[1::2] = row[: int(lengths[sequence])]
     return spaced
 
 
@@ -162,7 +162,7 @@ def _gradient(
 
 @operator(f"ctc_loss_grad(grad_out, log_probs, targets, input_lengths, target_lengths, loss, alpha, {ATTRS}) -> grad")
 class CtcLossGrad:
-    """The gradient of `ctc_loss` by `log_probs`; 0 where the loss is infinite, with `zero_infinity`."""
+    """The gradient of `ctc_loss` with respect to `log_probs`; 0 where the loss is infinite, with `zero_infinity`."""
 
     def types(op: Call) -> TensorDesc:
         _check(op)
@@ -205,7 +205,7 @@ def _decode(log_probs: Any, input_lengths: Any, *, merge_repeated: Any) -> Any:
 
 @operator("ctc_greedy_decoder(log_probs, input_lengths, merge_repeated: bool = False) -> decoded, neg_sum_logits")
 class CtcGreedyDecoder:
-    """The most probable label of each time (i64) without blanks, which are the last label, zeros behind; the sums."""
+    """The most probable label of each time (i64) without blanks, which are the last label, then zeros; the sums."""
 
     def types(op: Call) -> tuple[TensorDesc, ...]:
         expect_dtype(op, "log_probs", op.log_probs, WIDE)

@@ -169,6 +169,6 @@ def _gradient_factors(op: Call) -> Factors:
 composite(
     "fuse_layer_norm_grad(dy, x, mean, inv_variance, gamma?, _add_to_output?, begin_norm_axis: int64 = 0,"
     " begin_params_axis: int64 = 0, epsilon: double = 0.0) -> dx, gamma_diff, beta_diff",
-    "The gradients of `layer_norm` by x (+ _add_to_output), gamma and beta.",
+    "The gradients of `layer_norm` with respect to x (+ _add_to_output), gamma and beta.",
     write=_write_gradients, reference=_numpy_gradients, check=_check_gradients, sbp=_gradient_factors,
 )  # fmt: skip

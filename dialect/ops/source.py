@@ -251,7 +251,7 @@ class DimSize:
 
 
 def _dims(likes: Any) -> list[Any]:
-    """The sizes of all tensors, one behind the other."""
+    """The sizes of all tensors, concatenated."""
     return [d for like in likes for d in like.shape]
 
 
@@ -259,7 +259,7 @@ def _dims(likes: Any) -> list[Any]:
 class Positions:
     """0, 1, 2, .. (int64) in row-major order, in a tensor whose `shape` is computed from the sizes of `like`.
 
-    `shape` is text such as `"d0 * 2, max(d1 - 1, 0)"`, where d0, d1, .. are the sizes of all `like`, one behind the
+    `shape` is text such as `"d0 * 2, max(d1 - 1, 0)"`, where d0, d1, .. are the sizes of all `like`, one after the
     other; `+ - * // %`, `min` and `max` are allowed, and `floor`, `ceil`, `trunc` and `round` of floating-point
     numbers such as `d0 * 0.7`, `d0 / 3` and `sqrt(d0)`.
     """

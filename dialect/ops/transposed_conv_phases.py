@@ -113,7 +113,7 @@ def transposed(
 
 
 def _around(dy: Stage, layout: Layout, windows: Windows, sizes: Sequence[Size], before: Sequence[int]) -> Stage:
-    """Values of windows with zeros for `before` windows in front, and for all those behind that would see images."""
+    """Values of windows with zeros for `before` windows in front, and for all windows after that would see images."""
     lead, channels, counts = layout.split(dy.shape)
     rows = zip(sizes, windows.padding, windows.extent, windows.stride, before, strict=True)
     wide = [(n - 1 + p + max(p - reach, 0)) // stride + 1 + b for n, p, reach, stride, b in rows]

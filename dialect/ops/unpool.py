@@ -1,4 +1,4 @@
-"""The inverse of max pooling: each element at the position in the image that `indices` has, zeros elsewhere."""
+"""The inverse of max pooling: each element at its index in the image, zeros elsewhere."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from oneflow.dialect import dtypes
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.composite import composite
-from oneflow.dialect.ops.indexing import expect_index, numpy_positions
+from oneflow.dialect.ops.indexing import expect_index, numpy_checked_indices
 from oneflow.dialect.record import Call, Rule
 from oneflow.dialect.sbp import Factors
 from oneflow.dialect.shapes import expect_dtype, expect_rank
@@ -65,7 +65,7 @@ def _write(spatial: int) -> Rule:
 
 
 def _gradient(spatial: int) -> Rule:
-    """The gradient that PyTorch defines: elements with equal positions all get the gradient at the position."""
+    """The gradient that PyTorch defines: elements with equal indices all get the gradient at the index."""
 
     def gradient(ops: Builder, op: Call, dy: Value) -> dict[str, Value]:
         return {"x": ops.call(f"max_unpool_{spatial}d_grad", op.x, op.indices, dy)[0]}
@@ -83,7 +83,7 @@ def _reference(spatial: int) -> Rule:
     def reference(x: Any, indices: Any, **attrs: Any) -> Any:
         shape = (*x.shape[:2], *_sizes(x.shape, attrs, spatial))
         out = np.zeros((*x.shape[:2], math.prod(shape[2:])), x.dtype)
-        at = numpy_positions(f"max_unpool_{spatial}d: indices", _numpy_images(indices), out.shape[2])
+        at = numpy_checked_indices(f"max_unpool_{spatial}d: indices", _numpy_images(indices), out.shape[2])
         np.put_along_axis(out, at, _numpy_images(x), 2)
         return out.reshape(shape)
 
@@ -97,7 +97,7 @@ def _numpy_images(x: Any) -> Any:
 
 def _numpy_gradient(x: Any, indices: Any, dy: Any) -> Any:
     rows = _numpy_images(dy)
-    at = numpy_positions("max_unpool_grad: indices", _numpy_images(indices), rows.shape[2])
+    at = numpy_checked_indices("max_unpool_grad: indices", _numpy_images(indices), rows.shape[2])
     return np.take_along_axis(rows, at, 2).reshape(x.shape)
 
 
@@ -121,7 +121,7 @@ _ATTRS = (
 for _spatial in (1, 2, 3):
     composite(
         f"max_unpool_{_spatial}d(x, indices, {_ATTRS}) -> y",
-        "`x` at the positions `indices` of images whose max pooling it is, zeros elsewhere.",
+        "`x` at the indices `indices` of images whose max pooling it is, zeros elsewhere.",
         write=_write(_spatial), reference=_reference(_spatial), check=_check(_spatial, False), sbp=_factors,
         grad=_gradient(_spatial),
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Images in another size: by the nearest element, neighbours in proportion, or cubics."""
+"""Resampling of images to another size: nearest-neighbour, linear and cubic interpolation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.compute import Size, Stage
 from oneflow.dialect.dtypes import DType
 from oneflow.dialect.ops.row_normalization import expect_type
-from oneflow.dialect.ops.sampling import Centres, Cubics, Slopes, Steps, keys
+from oneflow.dialect.ops.sampling import Cubic, Linear, Nearest, NearestExact, keys
 from oneflow.dialect.record import Call, Operator, define
 from oneflow.dialect.sbp import Factors, repeated_factors
 from oneflow.dialect.scalar import Expr
@@ -85,13 +85,13 @@ def _ratios(op: Call, sizes: Sequence[Size], outs: Sequence[Size]) -> list[tuple
     return [(s.where(kept, c.as_expr(r.numerator), r.denominator), r.numerator) for r in ratios]
 
 
-def _steps(kind: type[Steps], op: Call) -> list[Steps]:
+def _steps(kind: type[Nearest], op: Call) -> list[Nearest]:
     """The dimensions of a call, which has the image `x`."""
     sizes = op.x.shape[2:]
     outs = _outs(op, sizes)
     rows = list(zip(sizes, outs, strict=True))
-    if kind is Steps:
-        return [Steps(n, o, a, 0, b) for (n, o), (a, b) in zip(rows, _ratios(op, sizes, outs), strict=True)]
+    if kind is Nearest:
+        return [Nearest(n, o, a, 0, b) for (n, o), (a, b) in zip(rows, _ratios(op, sizes, outs), strict=True)]
     if kind.has_corners and op.align_corners:
         return [kind(n, o, n - 1, 0, c.max_size(o - 1, 1)) for n, o in rows]
     ratios = _ratios(op, sizes, outs)
@@ -119,7 +119,7 @@ def _expect(op: Call, spatial: int, allowed: Sequence[DType]) -> TensorDesc:
     return TensorDesc((*op.x.shape[:2], *outs), op.x.dtype)
 
 
-def _compute(kind: type[Steps]) -> Any:
+def _compute(kind: type[Nearest]) -> Any:
     def compute(op: Call) -> Stage:
         steps, wide = _steps(kind, op), op.x.dtype.accumulator
 
@@ -140,14 +140,14 @@ def _compute(kind: type[Steps]) -> Any:
     return compute
 
 
-def _grad_compute(kind: type[Steps]) -> Any:
+def _grad_compute(kind: type[Nearest]) -> Any:
     def compute(op: Call) -> Stage:
         steps, wide = _steps(kind, op), op.x.dtype.accumulator
 
         def term(n: Expr, k: Expr, *at: Expr) -> Expr:
             share, there, positions = None, s.const(True, dtypes.bool_), []
-            for dim, element, number in zip(steps, at[: len(steps)], at[len(steps) :], strict=True):
-                position = dim.begin(element) + number
+            for dim, element, offset in zip(steps, at[: len(steps)], at[len(steps) :], strict=True):
+                position = dim.begin(element) + offset
                 there = there & (position < c.as_expr(dim.out))
                 positions.append(s.minimum(position, c.as_expr(dim.out) - 1))
                 own = dim.weight(element, positions[-1], wide)
@@ -167,15 +167,15 @@ def _numpy_ratio(size: int, out: int, scale: float, op: dict[str, Any], kept: bo
     return 1.0 if kept else size / out if op["output_size"] else 1.0 / scale
 
 
-def _numpy_shares(kind: type[Steps], size: int, out: int, ratio: float, align: bool) -> list[tuple[Any, Any]]:
+def _numpy_shares(kind: type[Nearest], size: int, out: int, ratio: float, align: bool) -> list[tuple[Any, Any]]:
     """The elements of each position, one, two or four, with their shares."""
     rows = np.arange(out)
     if not kind.has_corners:
-        inside = 0.5 if kind is Centres else 0.0
+        inside = 0.5 if kind is NearestExact else 0.0
         return [(np.minimum(np.floor(np.float32((rows + inside) * ratio)).astype(int), size - 1), np.ones(out))]
     position = rows * ratio if align else (rows + 0.5) * ratio - 0.5
-    if kind is Cubics:
-        neighbours = [np.floor(position) + number for number in range(-1, 3)]
+    if kind is Cubic:
+        neighbours = [np.floor(position) + index for index in range(-1, 3)]
         distances = [(n, np.abs(position - n)) for n in neighbours]
         weights = [(n, np.where(d <= 1, keys(d, True), keys(d, False))) for n, d in distances]
         return [(np.clip(n, 0, size - 1).astype(int), weight) for n, weight in weights]
@@ -185,7 +185,7 @@ def _numpy_shares(kind: type[Steps], size: int, out: int, ratio: float, align: b
     return [(low, 1 - above), (np.minimum(low + 1, size - 1), above)]
 
 
-def _numpy_dims(kind: type[Steps], sizes: Sequence[int], op: dict[str, Any]) -> list[list[tuple[Any, Any]]]:
+def _numpy_dims(kind: type[Nearest], sizes: Sequence[int], op: dict[str, Any]) -> list[list[tuple[Any, Any]]]:
     """`_numpy_shares` of each spatial dimension."""
     scales = [op[name] for name in SCALES[len(sizes)]]
     outs = op["output_size"] or [int(n * scale) for n, scale in zip(sizes, scales, strict=True)]
@@ -214,14 +214,14 @@ def _numpy_back(dy: Any, dims: Sequence[list[tuple[Any, Any]]], sizes: Sequence[
     return dy
 
 
-def _reference(kind: type[Steps]) -> Any:
+def _reference(kind: type[Nearest]) -> Any:
     def reference(x: Any, **op: Any) -> Any:
         return _numpy_apply(x.astype(np.float64), _numpy_dims(kind, x.shape[2:], op)).astype(x.dtype)
 
     return reference
 
 
-def _grad_reference(kind: type[Steps]) -> Any:
+def _grad_reference(kind: type[Nearest]) -> Any:
     def reference(dy: Any, x: Any, **op: Any) -> Any:
         dims = _numpy_dims(kind, x.shape[2:], op)
         return _numpy_back(dy.astype(np.float64), dims, x.shape[2:]).astype(x.dtype).reshape(x.shape)
@@ -243,7 +243,7 @@ def _grad_sbp(op: Call) -> Factors:
     return repeated_factors(_names(op), 2).linear_in(op, "dy")
 
 
-def _upsample(name: str, kind: type[Steps], spatial: int, doc: str) -> tuple[Operator, Operator]:
+def _upsample(name: str, kind: type[Nearest], spatial: int, doc: str) -> tuple[Operator, Operator]:
     scales = ", ".join(f"{n}: double = 0.0" for n in SCALES[spatial])
     corners = ", align_corners: bool = False" if kind.has_corners else ""
     attrs = f"{scales}{corners}, output_size: list_int64, data_format: string"
@@ -274,16 +274,17 @@ def _upsample(name: str, kind: type[Steps], spatial: int, doc: str) -> tuple[Ope
 
 
 _SIZE = (
-    " in another size: `output_size`, or else the size of the image times the scales, rounded down.\n\n"
+    " to another size: `output_size`, or else the size of the image times the scales, rounded down.\n\n"
     "An image of one or two dimensions whose sizes stay is the result. A size that is known at run time only is\n"
     "multiplied by the scale as a fraction, so that 100 * 1.15 is 115; as a product of floats it would be 114."
 )
 _LINEAR = " With `align_corners` the outermost elements coincide, otherwise the borders of the images."
 for _spatial in (1, 2, 3):
-    _upsample(f"upsample_nearest_{_spatial}d", Steps, _spatial, f"Images, by the preceding elements,{_SIZE}")
-    _doc = f"Images, by the elements that contain the centres of pixels,{_SIZE}"
-    _upsample(f"upsample_nearest_exact_{_spatial}d", Centres, _spatial, _doc)
+    _doc = f"Nearest-neighbour interpolation of images, by the preceding elements,{_SIZE}"
+    _upsample(f"upsample_nearest_{_spatial}d", Nearest, _spatial, _doc)
+    _doc = f"Nearest-neighbour interpolation of images, by the elements that contain the centres of pixels,{_SIZE}"
+    _upsample(f"upsample_nearest_exact_{_spatial}d", NearestExact, _spatial, _doc)
 for _spatial, _word in enumerate(("linear", "bilinear", "trilinear"), 1):
-    _doc = f"Images, by interpolation between elements,{_SIZE}{_LINEAR}"
-    _upsample(f"upsample_{_word}_{_spatial}d", Slopes, _spatial, _doc)
-_upsample("upsample_bicubic_2d", Cubics, 2, f"Images, by cubics through four elements,{_SIZE}{_LINEAR}")
+    _doc = f"Linear interpolation of images{_SIZE}{_LINEAR}"
+    _upsample(f"upsample_{_word}_{_spatial}d", Linear, _spatial, _doc)
+_upsample("upsample_bicubic_2d", Cubic, 2, f"Cubic interpolation of images{_SIZE}{_LINEAR}")

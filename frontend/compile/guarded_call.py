@@ -508,7 +508,7 @@ def guarded_call(program: GuardedProgram) -> FastPath:
         if matching is None or not settings_hold(guards):
             return NotImplemented
         arguments, roots = matching
-        with NO_LOCK if lock is None else lock.now:
+        with NO_LOCK if lock is None else lock.raw:
             arrays = captured.arrays()
             memory = guard_cache.memory(arrays)
             hit = guard_cache.cache_hit(memory)

@@ -70,7 +70,7 @@ class Specialization:
     @property
     def exclusive(self) -> AbstractContextManager[Any]:
         """The context in which a call runs: a lock where the call updates captured tensors."""
-        return self.updating.now if self._updates else NO_LOCK
+        return self.updating.raw if self._updates else NO_LOCK
 
     @functools.cached_property
     def _updates(self) -> bool:

@@ -15,7 +15,7 @@ import numpy as np
 from oneflow.dialect import dtypes
 from oneflow.dialect.dtypes import DType
 from oneflow.dialect.nd_sbp import NdSbp
-from oneflow.frontend.core.errors import user_location
+from oneflow.frontend.core.errors import fail, user_location
 from oneflow.runtime.arguments import address_of as host_address_of
 from oneflow.runtime.backends import accelerator_of
 from oneflow.runtime.device_array import DeviceArray, OpenDevice
@@ -181,13 +181,29 @@ def address_of(data: Data) -> int:
     return data.address if isinstance(data, DeviceArray) else host_address_of(data)
 
 
+def expect_writable(array: np.ndarray) -> None:
+    """Checks that NumPy lets the memory of a tensor be written.
+
+    Raises:
+        OneFlowError: `array` is read-only.
+    """
+    if not array.flags.writeable:
+        raise fail("expected a tensor in writable memory, got the memory of a read-only array; copy the array, as in "
+                   "flow.tensor(array)")  # fmt: skip
+
+
 def overwrite(target: Data, source: Data) -> None:
-    """Copies the elements of `source` into `target`, wherever the two are."""
+    """Copies the elements of `source` into `target`, wherever the two are.
+
+    Raises:
+        OneFlowError: `target` is a read-only array.
+    """
     if isinstance(target, GlobalArray):
         target.take(source if isinstance(source, GlobalArray) else to_array(source))
     elif isinstance(target, DeviceArray):
         target.take(to_array(source) if isinstance(source, GlobalArray) else source)
     else:
+        expect_writable(target)
         np.copyto(target, source if type(source) is np.ndarray else to_array(source))
 
 

@@ -152,7 +152,7 @@ class WeakList:
 
     def append(self, value: Any) -> None:
         """Adds an object; removes the references to freed objects when the list has doubled."""
-        with _MEMORY_LOCK.now:
+        with _MEMORY_LOCK.raw:
             if len(self._references) >= self._limit:
                 self._references = [reference for reference in self._references if reference() is not None]
                 self._limit = max(8, 2 * len(self._references))
@@ -183,7 +183,7 @@ class Memory:
 
     def add_view(self, view: Any) -> None:
         """Adds a view of the memory."""
-        with _MEMORY_LOCK.now:
+        with _MEMORY_LOCK.raw:
             if self.views is None:
                 self.views = WeakList()
             self.views.append(view)
@@ -237,7 +237,7 @@ class Variable(Value):
     def shared_memory(self) -> Memory:
         """The version counter of the array."""
         if self.memory is None:
-            with _MEMORY_LOCK.now:
+            with _MEMORY_LOCK.raw:
                 self.memory = self.memory or Memory()
         return self.memory
 

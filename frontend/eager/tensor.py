@@ -214,7 +214,7 @@ class EagerTensor(Tensor):
         """The present value, which includes updates through other tensors in the same memory."""
         view_meta = self.view_meta
         if view_meta is not None and view_meta.is_stale(self.handle):
-            with views.REFRESH_LOCK.now:
+            with views.REFRESH_LOCK.raw:
                 if view_meta.is_stale(self.handle):
                     # The handle first: another thread reads it as soon as the version is current.
                     self.handle, view_meta.version = view_meta.refreshed(BUILDER, self.handle)

@@ -22,7 +22,7 @@ from oneflow.dialect.locks import Lock
 from oneflow.dialect.record import Call
 from oneflow.dialect.shapes import aligned_axes
 from oneflow.dialect.tensor_desc import TensorDesc
-from oneflow.frontend.core.arrays import address_of, device_name, is_expanded, is_on_ranks, overwrite, to_array
+from oneflow.frontend.core.arrays import address_of, device_name, is_expanded, is_on_ranks, overwrite
 from oneflow.frontend.core.devices import device, move
 from oneflow.frontend.core.errors import refuse
 from oneflow.frontend.eager.tape import MODE, Memory, Variable, record, set_grad_enabled
@@ -113,7 +113,7 @@ class ViewMeta:
                 "update the tensor that it is of, as in x[0] = value"
             )
         if isinstance(root.handle, np.ndarray) and not (flows and self.recorded):
-            self.view_fn(root.handle)[...] = to_array(value.handle)
+            overwrite(self.view_fn(root.handle), value.handle)
             self.memory.write(writer)
             return
         with set_grad_enabled(flows and self.recorded):

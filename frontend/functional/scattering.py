@@ -1,6 +1,6 @@
 """Functions that write or add at positions given by tensors of integers, and that read along diagonals and strides.
 
-Positions count from 0; one outside is an error of the run.
+Positions count from 0; one outside is a run-time error.
 """
 
 from __future__ import annotations

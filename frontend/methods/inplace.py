@@ -17,6 +17,7 @@ import numpy as np
 
 from oneflow.dialect import dtypes
 from oneflow.frontend import functional as F  # noqa: N812
+from oneflow.frontend.core.arrays import expect_writable
 from oneflow.frontend.core.devices import move
 from oneflow.frontend.core.dispatch import as_tensor, current_builder, dispatch
 from oneflow.frontend.core.errors import fail
@@ -211,6 +212,7 @@ def _prepared_index(x: EagerTensor, key: Any, value: Tensor) -> Any:
 def _write_on_host(x: EagerTensor, key: Any, value: np.ndarray) -> None:
     """Writes into memory on the host."""
     target = x.view_meta.root_elements("__setitem__") if x.is_view() else x.array
+    expect_writable(target)
     try:
         first, rest = integers_first(key)
         # NumPy accepts no array of a dimension for one element.

@@ -9,7 +9,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from oneflow.dialect.reverse import Segment, Unsaved
+from oneflow.dialect.reverse import Segment, UnsavedSegment
 from oneflow.frontend.core.dispatch import current_builder
 from oneflow.frontend.core.pytree import flatten
 from oneflow.frontend.core.tensor import Tensor
@@ -44,7 +44,7 @@ def checkpoint(
 
 def unsaved(builder: TraceBuilder, fn: Function, *args: Any) -> Any:
     """The result of `fn` in a trace, computed again for gradients of its users, so that no result is kept."""
-    return _traced_segment(builder, Unsaved, fn, args, {})
+    return _traced_segment(builder, UnsavedSegment, fn, args, {})
 
 
 def _traced_segment(builder: TraceBuilder, kind: type[Segment], fn: Function, args: Any, kwargs: Any) -> Any:

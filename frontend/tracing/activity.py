@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from oneflow.dialect.record import Call, zero_grad
-from oneflow.dialect.reverse import Entry, Opaque
+from oneflow.dialect.reverse import Entry, OpaqueStep
 from oneflow.frontend.eager.regions import region_of
 from oneflow.frontend.eager.tensor import EagerTensor
 from oneflow.frontend.tracing.capture import Captures
@@ -72,4 +72,4 @@ def propagate(active: set[int], tape: Iterable[Entry]) -> None:
 
 def _is_differentiable(entry: Entry) -> bool:
     """Whether a gradient may flow through an entry of a tape."""
-    return not (isinstance(entry, Opaque) or (isinstance(entry, Call) and entry.record.grad is zero_grad))
+    return not (isinstance(entry, OpaqueStep) or (isinstance(entry, Call) and entry.record.grad is zero_grad))

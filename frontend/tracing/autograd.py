@@ -17,9 +17,9 @@ from typing import Any
 from oneflow.dialect.integer_paths import refuse_integers
 from oneflow.dialect.record import OperatorError
 from oneflow.dialect.reverse import (
+    Alias,
     Entry,
     NotDifferentiable,
-    Renamed,
     Seeds,
     one_of,
 )
@@ -213,7 +213,7 @@ def _as_input(tensor: Tensor) -> Tensor:
         return as_gradient_input(tensor)
     builder = _builder()
     renamed = builder.renamed(tensor)
-    builder.record_entry(Renamed((builder.read(tensor),), (renamed,)))
+    builder.record_entry(Alias((builder.read(tensor),), (renamed,)))
     builder.owned.append(renamed)
     return renamed
 

@@ -15,7 +15,7 @@ from oneflow.dialect.dtypes import DType
 from oneflow.dialect.ir_builder import IRBuilder
 from oneflow.dialect.numpy_builder import describe_array
 from oneflow.dialect.record import REGISTRY, Call, OperatorError, distribute
-from oneflow.dialect.reverse import Entry, Renamed, one_of, pull_back
+from oneflow.dialect.reverse import Alias, Entry, one_of, pull_back
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend.core.arrays import to_array
 from oneflow.frontend.core.devices import Device
@@ -84,7 +84,7 @@ class TraceBuilder(IRBuilder, TensorBuilder):
         """`value` cast to the type of `desc`."""
         renamed = super().retype(value, desc)
         if renamed is not value:
-            self.record_entry(Renamed((value,), (renamed,)))
+            self.record_entry(Alias((value,), (renamed,)))
         return renamed
 
     def _input(self, desc: TensorDesc) -> Tensor:

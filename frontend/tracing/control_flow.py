@@ -18,7 +18,7 @@ from oneflow.dialect.body import Body, BodyBuilder
 from oneflow.dialect.builder import Value
 from oneflow.dialect.dtypes import DType
 from oneflow.dialect.record import Call, distribute
-from oneflow.dialect.reverse import Renamed
+from oneflow.dialect.reverse import Alias
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend.core.arrays import to_array
 from oneflow.frontend.core.devices import Device
@@ -94,7 +94,7 @@ class BodyTracer(TraceBuilder):
         if value.desc == desc:
             return value
         renamed = self._tensor(self.recorder.retype(value, desc))
-        self.record_entry(Renamed((value,), (renamed,)))
+        self.record_entry(Alias((value,), (renamed,)))
         return renamed
 
     def read(self, tensor: Tensor) -> Value:

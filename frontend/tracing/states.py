@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from oneflow.dialect.reverse import Updated
+from oneflow.dialect.reverse import InPlaceUpdate
 from oneflow.frontend.core.errors import fail
 from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.eager.regions import Region, region_of
@@ -46,7 +46,7 @@ def with_gradient_of(old: Tensor, value: Tensor) -> Tensor:
     """`value` as a tensor whose gradient flows to `old`."""
     fresh, builder = Tensor(value.builder, value.handle, value.desc), cast(Any, value.builder)
     with enable_grad():
-        builder.record_entry(Updated((old,), (fresh,)))
+        builder.record_entry(InPlaceUpdate((old,), (fresh,)))
     return fresh
 
 

@@ -132,7 +132,7 @@ class Sizes:
 
     def identity(self, stage: c.Stage) -> object:
         """A key that is equal for stages that are one tensor: a call may have a tensor as several operands."""
-        return self.operands[stage.number] if isinstance(stage, c.Input) else stage
+        return self.operands[stage.index] if isinstance(stage, c.Input) else stage
 
     def _node(self, node: Expr) -> Extent:
         if node.kind == "size":

@@ -51,7 +51,7 @@ class StageBuilder:
     def tensor(self, stage: Stage) -> Value:
         """The value of a stage, built at the insertion point of its first use."""
         if isinstance(stage, c.Input):
-            return self.operands[stage.number]
+            return self.operands[stage.index]
         if id(stage) not in self._values:
             value = self.rules[type(stage)](self, stage)
             self._values[id(stage)] = (stage, value)
@@ -157,7 +157,7 @@ class StageBuilder:
 
     def _dimension(self, load: Expr, dim: int) -> str:
         stage = load.value
-        name = self.names[stage.number] if isinstance(stage, c.Input) else "an intermediate result"
+        name = self.names[stage.index] if isinstance(stage, c.Input) else "an intermediate result"
         return f"dimension {dim} of {name}"
 
 

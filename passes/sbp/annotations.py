@@ -1,15 +1,15 @@
 """The SBP annotations of a program: the mesh, and the nd-SBPs of arguments, results and operations.
 
-| attribute | on | holds |
+| attribute | on | value |
 | --- | --- | --- |
 | `oneflow.mesh` | the module | the sizes of the mesh axes: `array<i64: 2, 2>` |
 | `oneflow.nd_sbp` | arguments and results of functions | the layout: `[#sbp.split<0>, #sbp.broadcast]` |
 | `oneflow.in_nd_sbp`, `oneflow.out_nd_sbp` | operations | the same for each operand and each result |
 | `oneflow.placements` | the module | named parts of the mesh: `{front = dense<[0, 1]> : tensor<2xi64>}` |
-| `oneflow.placement` | arguments, results and operations | the part of the mesh that holds them; default: all ranks |
-| `oneflow.joined` | casts, after `oneflow-join-boxing` | the number of the collective that the casts form together |
-| `oneflow.logical_shape` | arguments and results, after `oneflow-to-physical` | the shape of the whole tensor |
-| `oneflow.rank` | the module, after `oneflow-to-physical` | the rank of the program |
+| `oneflow.placement` | arguments, results and operations | the part of the mesh that they are on; default: all ranks
+| | `oneflow.joined` | casts, after `oneflow-join-boxing` | the index of the bucket: its casts form one collective | |
+`oneflow.logical_shape` | arguments and results, after `oneflow-to-physical` | the shape of the whole tensor | |
+`oneflow.rank` | the module, after `oneflow-to-physical` | the rank of the program |
 
 Before inference the same attributes are constraints.
 """
@@ -112,22 +112,22 @@ def write_side(op: ir.Operation, name: str, layouts: Sequence[NdSbp]) -> None:
     op.attributes[name] = ir.ArrayAttr.get([write_nd_sbp(nd) for nd in layouts])
 
 
-def write_joined(op: ir.Operation, number: int) -> None:
-    """States that a cast is part of collective `number` of several tensors."""
-    op.attributes[JOINED] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), number)
+def write_joined(op: ir.Operation, bucket: int) -> None:
+    """States that a cast is part of the collective of a bucket."""
+    op.attributes[JOINED] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), bucket)
 
 
 def read_joined(op: ir.Operation) -> int | None:
-    """The number of the collective of several tensors that a cast belongs to; None for a collective of one tensor.
+    """The index of the bucket that a cast belongs to; None for a collective of one tensor.
 
     Raises:
-        PassError: the attribute is no number.
+        PassError: the attribute is no integer.
     """
     if JOINED not in op.attributes:
         return None
     attr = op.attributes[JOINED]
     if not isinstance(attr, ir.IntegerAttr):
-        raise PassError(f"{op.name}: expected {JOINED} to be a number, got {attr}", op.location)
+        raise PassError(f"{op.name}: expected {JOINED} to be an integer, got {attr}", op.location)
     return int(attr.value)
 
 

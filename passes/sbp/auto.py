@@ -23,7 +23,7 @@ from oneflow.dialect._scipy import scipy
 from oneflow.dialect.nd_sbp import NdSbp, NdSignature
 from oneflow.passes.sbp.cost import Assignment, Costs, OutOfTime
 from oneflow.passes.sbp.elimination import choose_by_elimination
-from oneflow.passes.sbp.graph import Graph, Node, Tensor
+from oneflow.passes.sbp.graph import LogicalTensor, SbpGraph, SbpNode
 
 #: The most variables for transfers in a program that the solver accepts.
 MAX_MOVES = 20_000
@@ -70,8 +70,8 @@ class _Program:
 
 
 def choose_cheapest(
-    graph: Graph, costs: Costs, greedy: Assignment, seconds: float, min_seconds: float = MIN_COST_SECONDS
-) -> dict[Node, NdSignature] | None:
+    graph: SbpGraph, costs: Costs, greedy: Assignment, seconds: float, min_seconds: float = MIN_COST_SECONDS
+) -> dict[SbpNode, NdSignature] | None:
     """The cheapest signatures for a graph; None where no assignment fits in memory.
 
     Args:
@@ -102,7 +102,7 @@ def choose_cheapest(
     return solution
 
 
-def _solved(graph: Graph, costs: Costs, seconds: float) -> dict[Node, NdSignature] | None:
+def _solved(graph: SbpGraph, costs: Costs, seconds: float) -> dict[SbpNode, NdSignature] | None:
     """The solver's assignment; None where the program is too large for the solver, or SciPy is not installed."""
     if _count_moves(graph) > MAX_MOVES:
         return None
@@ -113,13 +113,13 @@ def _solved(graph: Graph, costs: Costs, seconds: float) -> dict[Node, NdSignatur
         return None
 
 
-def _count_moves(graph: Graph) -> int:
+def _count_moves(graph: SbpGraph) -> int:
     """How many variables the moves of all tensors would be."""
     uses = ((t.producer, node) for t in dict.fromkeys(graph.tensors.values()) for node, _ in t.uses)
     return sum(len(producer.candidates.signatures) * len(node.candidates.signatures) for producer, node in uses)
 
 
-def _solve(graph: Graph, costs: Costs, seconds: float) -> dict[Node, NdSignature] | None:
+def _solve(graph: SbpGraph, costs: Costs, seconds: float) -> dict[SbpNode, NdSignature] | None:
     program = _Program()
     chosen = {
         n: [program.variable(costs.node_cost(n, s), True) for s in n.candidates.signatures] for n in graph.nodes
@@ -136,13 +136,13 @@ def _solve(graph: Graph, costs: Costs, seconds: float) -> dict[Node, NdSignature
     return {n: n.candidates.signatures[int(np.argmax(values[columns]))] for n, columns in chosen.items()}
 
 
-def _add_transfers(program: _Program, tensor: Tensor, costs: Costs, chosen: dict[Node, list[int]]) -> None:
+def _add_transfers(program: _Program, tensor: LogicalTensor, costs: Costs, chosen: dict[SbpNode, list[int]]) -> None:
     """Variables for the transfers of a tensor to every use; uses with one layout share the cost."""
     producer = tensor.producer
-    sources = _by_layout([s.outputs[tensor.number] for s in producer.candidates.signatures], chosen[producer])
+    sources = _by_layout([s.outputs[tensor.result_index] for s in producer.candidates.signatures], chosen[producer])
     shared: dict[tuple[NdSbp, NdSbp], int] = {}
-    for node, number in tensor.uses:
-        targets = _by_layout([s.inputs[number] for s in node.candidates.signatures], chosen[node])
+    for node, index in tensor.uses:
+        targets = _by_layout([s.inputs[index] for s in node.candidates.signatures], chosen[node])
         moves = {(s, t): program.variable(0.0) for s in sources for t in targets}
         for layout, columns in sources.items():
             _equal(program, [v for (s, _), v in moves.items() if s == layout], columns)
@@ -167,7 +167,7 @@ def _equal(program: _Program, moves: Sequence[int], columns: Sequence[int]) -> N
     program.row([*((m, 1.0) for m in moves), *((c, -1.0) for c in columns)], 0, 0)
 
 
-def _add_memory(program: _Program, costs: Costs, chosen: dict[Node, list[int]]) -> None:
+def _add_memory(program: _Program, costs: Costs, chosen: dict[SbpNode, list[int]]) -> None:
     limit = costs.machine.memory * 1e9
     terms = [
         (column, costs.bytes_stored(node, s) / limit)

@@ -1,8 +1,9 @@
-"""Signatures of operators that run bodies: loops and branches.
+"""SBP signatures of operators that run bodies: loops and branches.
 
-A body takes its arguments as the operands lie. The layouts of states are a fixed point: where a body gives a state in
-another layout than it took, the state is passed on in that layout, and a state that does not settle is whole. A
-constant of a loop arrives in the layout that the steps compute with, so that the constant is moved once.
+The arguments of a body have the layouts of the operands. The layouts of loop-carried states are a fixed point: where
+a body returns a state in another layout than the layout of its argument, the argument gets that layout; a state whose
+layout does not converge is replicated. A loop-invariant operand gets the layout in which the body uses it, so that
+the operand is moved once, before the loop.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.passes.sbp import annotations as notes
 from oneflow.passes.sbp.candidates import can_split
 from oneflow.passes.sbp.cost import Assignment, Costs, moves
-from oneflow.passes.sbp.graph import Graph, GraphReader, Node, Tensor, operations_in, width_of
+from oneflow.passes.sbp.graph import LogicalTensor, SbpGraph, SbpGraphBuilder, SbpNode, operations_in, width_of
 from oneflow.passes.sbp.submeshes import WHOLE, write_placement
 from oneflow.passes.structure import Function, Structure, qualified_symbol
 
-Solve = Callable[[Function], tuple[Graph, Assignment]]
-Write = Callable[[Function, Graph, Assignment], None]
-#: How many signatures are found for one operator, for operands in different layouts.
+Solve = Callable[[Function], tuple[SbpGraph, Assignment]]
+Write = Callable[[Function, SbpGraph, Assignment], None]
+#: The most signatures of one operator, each for other layouts of operands.
 MAX_SIGNATURES = 3
 
 
@@ -39,28 +40,28 @@ class BodyOperator:
     Attributes:
         call: the operator on descriptions.
         symbols: the functions that are bodies, by attribute, in the order in which they run.
-        lead: how many operands are not passed on: the predicate of a branch.
-        states, sequences: how many of the passed operands are states, and how many then are sequences.
-        whole: the layout of repeated tensors.
+        leading: how many operands are no arguments of the bodies: the predicate of a branch.
+        states, sequences: how many of the other operands are states, and how many after these are sequences.
+        whole: the layout of replicated tensors.
     """
 
     call: Call
     symbols: Mapping[str, str]
-    lead: int
+    leading: int
     states: int
     sequences: int
     whole: NdSbp
 
     @classmethod
-    def of(cls, node: Node, registry: Registry, whole: NdSbp) -> BodyOperator:
+    def of(cls, node: SbpNode, registry: Registry, whole: NdSbp) -> BodyOperator:
         """How the operator of a node runs its bodies."""
         descs = iter([t.desc for t in node.inputs])
         record = dialect.record_of(node.op, registry)
         call = dialect.operand_call(node.op, record, lambda value: next(descs))
         names = dialect.named_functions(node.op)
         symbols = {a.name: names[a.name] for a in record.signature.attrs if a.name in names}
-        lead = len(call.operands) - len(call.xs)
-        return cls(call, symbols, lead, call.attrs.get("states", 0), call.attrs.get("sequences", 0), whole)
+        leading = len(call.operands) - len(call.xs)
+        return cls(call, symbols, leading, call.attrs.get("states", 0), call.attrs.get("sequences", 0), whole)
 
     @property
     def form(self) -> str:
@@ -77,46 +78,51 @@ class BodyOperator:
         return length if length >= 0 else self.call.xs[self.states].static_shape[0]
 
     def arguments(self, operands: Sequence[NdSbp]) -> list[NdSbp]:
-        """The layouts of a body's arguments, of operands in these layouts."""
-        nds, last = operands[self.lead :], self.states + self.sequences
-        return [*nds[: self.states], *map(_element, nds[self.states : last]), *nds[last:]]
+        """The layouts of a body's arguments where the operands have these layouts."""
+        nds, last = operands[self.leading :], self.states + self.sequences
+        return [*nds[: self.states], *map(_element_layout, nds[self.states : last]), *nds[last:]]
 
     def operands(self, arguments: Sequence[NdSbp]) -> tuple[NdSbp, ...]:
-        """The layouts of the operands that a body takes as these arguments."""
+        """The layouts of the operands where the arguments of a body have these layouts."""
         last = self.states + self.sequences
-        sequences = map(_stacked, arguments[self.states : last])
-        return (*[self.whole] * self.lead, *arguments[: self.states], *sequences, *arguments[last:])
+        sequences = map(_sequence_layout, arguments[self.states : last])
+        return (*[self.whole] * self.leading, *arguments[: self.states], *sequences, *arguments[last:])
 
-    def results(self, arguments: Sequence[NdSbp], given: Sequence[NdSbp]) -> tuple[NdSbp, ...]:
-        """The layouts of the operator's results, where its last body gives results in these layouts."""
+    def results(self, arguments: Sequence[NdSbp], body_results: Sequence[NdSbp]) -> tuple[NdSbp, ...]:
+        """The layouts of the operator's results where the results of the last body have these layouts."""
         if self.form != "steps":
-            return tuple(arguments[: self.states] if self.form == "while" else given)
+            return tuple(arguments[: self.states] if self.form == "while" else body_results)
         states = arguments[: self.states]
-        return (*states, *map(_stacked, given[self.states :]), *map(_stacked, states))
+        return (*states, *map(_sequence_layout, body_results[self.states :]), *map(_sequence_layout, states))
 
-    def kept(self, name: str, arguments: Sequence[NdSbp]) -> tuple[NdSbp, ...]:
-        """The layouts of the first results of the body `name`, which do not depend on what it gives."""
+    def required_results(self, name: str, arguments: Sequence[NdSbp]) -> tuple[NdSbp, ...]:
+        """The layouts that the operator requires of the first results of the body `name`."""
         if name != list(self.symbols)[-1] and self.form == "while":
             return (self.whole,)
         return tuple(arguments[: self.states])
 
-    def given(self, name: str, signature: NdSignature) -> tuple[NdSbp, ...]:
+    def body_results(self, name: str, signature: NdSignature) -> tuple[NdSbp, ...]:
         """The layouts of the results of the body `name` under a signature of the operator."""
         if self.form != "steps":
-            return self.kept(name, signature.outputs) if self.form == "while" else signature.outputs
-        states, kept = self.states, len(self.call.attrs[name].outputs)
-        return (*signature.outputs[:states], *map(_element, signature.outputs[states:kept]))
+            return self.required_results(name, signature.outputs) if self.form == "while" else signature.outputs
+        states, count = self.states, len(self.call.attrs[name].outputs)
+        return (*signature.outputs[:states], *map(_element_layout, signature.outputs[states:count]))
 
 
 @dataclass(frozen=True)
 class BodySignature:
-    """A signature of an operator with bodies, and of all steps: the multiply-adds, the microseconds of transfers, and
-    the cost with computation.
+    """A signature of an operator with bodies, with sums over all steps.
+
+    Attributes:
+        signature: the layouts of the operands and results of the operator.
+        multiply_adds: multiply-adds.
+        transfer_time: microseconds of transfers.
+        cost: microseconds of transfers and computation.
     """
 
     signature: NdSignature
-    work: int
-    moved: float
+    multiply_adds: int
+    transfer_time: float
     cost: float
 
 
@@ -125,73 +131,82 @@ class BodyLayouts:
     """The result of layout inference of a body for arguments in some layouts.
 
     Attributes:
-        given: the layouts of the results.
-        added: for each result the layout of partial sums that it is computed from, if it is.
-        wanted: for each argument the layouts in which operators take it.
-        work: multiply-adds.
-        moved: microseconds of transfers.
+        results: the layouts of the results.
+        partial_addends: for each result the layout of an operand of its producer that has partial sums, if there is
+            one.
+        required: for each argument the layouts that its users require.
+        multiply_adds: multiply-adds.
+        transfer_time: microseconds of transfers.
         cost: microseconds of transfers and computation.
     """
 
-    given: list[NdSbp]
-    added: list[NdSbp | None]
-    wanted: list[set[NdSbp]]
-    work: int
-    moved: float
+    results: list[NdSbp]
+    partial_addends: list[NdSbp | None]
+    required: list[set[NdSbp]]
+    multiply_adds: int
+    transfer_time: float
     cost: float
 
 
 class Bodies:
     """Finds signatures of operators with bodies on one placement, and infers the bodies of the chosen signatures.
 
-    `solve` infers a function whose arguments are annotated, and `write` annotates it with what was chosen.
+    `solve` infers a function whose arguments are annotated, and `write` annotates the function with the assignment.
     """
 
-    def __init__(self, structure: Structure, reader: GraphReader, costs: Costs, solve: Solve, write: Write) -> None:
-        self.structure, self.reader, self.costs = structure, reader, costs
+    def __init__(
+        self, structure: Structure, graph_builder: SbpGraphBuilder, costs: Costs, solve: Solve, write: Write
+    ) -> None:
+        self.structure, self.graph_builder, self.costs = structure, graph_builder, costs
         self.solve, self.write = solve, write
-        self._whole = broadcast(reader.mesh)
+        self._whole = broadcast(graph_builder.mesh)
         self._known: dict[Any, BodySignature] = {}
         self._written: dict[Any, str] = {}
 
-    def add_signature(self, graph: Graph, assignment: Assignment, replaces: bool) -> bool:
-        """Gives the first operator whose operands lie in new layouts the signature for them; whether there is one.
+    def add_signature(self, graph: SbpGraph, assignment: Assignment, replaces: bool) -> bool:
+        """Gives the first operator whose operands have new layouts a signature for these; whether there is such an
+        operator.
 
-        `replaces`: it is the only signature then.
+        With `replaces` the operator has no other signature.
         """
         for node in _with_bodies(graph):
             stated, candidates = notes.read_operation(node.op, notes.IN), node.candidates
-            layouts = tuple(stated or (_produced(t, assignment) for t in node.inputs))
-            if layouts not in candidates.found and len(candidates.found) < MAX_SIGNATURES:
+            layouts = tuple(stated or (_layout_of(t, assignment) for t in node.inputs))
+            if layouts not in candidates.by_operand_layouts and len(candidates.by_operand_layouts) < MAX_SIGNATURES:
                 found = self._find(node, layouts, stated is not None)
                 rest = [] if replaces or stated else candidates.signatures
                 candidates.signatures[:] = list(dict.fromkeys([found.signature, *rest]))
-                candidates.found[layouts], candidates.moved[found.signature] = found.signature, found.moved
-                candidates.work = found.work
+                candidates.by_operand_layouts[layouts] = found.signature
+                candidates.transfer_time[found.signature] = found.transfer_time
+                candidates.multiply_adds = found.multiply_adds
                 return True
         return False
 
-    def _find(self, node: Node, layouts: tuple[NdSbp, ...], stated: bool) -> BodySignature:
+    def _find(self, node: SbpNode, layouts: tuple[NdSbp, ...], stated: bool) -> BodySignature:
         """The signature of an operator for operands in these layouts."""
         key = (node.op.name, *(t.desc for t in node.inputs), *node.op.attributes.items(), layouts)
         if key not in self._known:
-            running = BodyOperator.of(node, self.reader.registry, self._whole)
-            self._known[key] = self._cheapest(node, running, layouts, stated)
+            operator = BodyOperator.of(node, self.graph_builder.registry, self._whole)
+            self._known[key] = self._cheapest(node, operator, layouts, stated)
         return self._known[key]
 
-    def _cheapest(self, node: Node, running: BodyOperator, layouts: Sequence[NdSbp], stated: bool) -> BodySignature:
+    def _cheapest(
+        self, node: SbpNode, operator: BodyOperator, layouts: Sequence[NdSbp], stated: bool
+    ) -> BodySignature:
         """The cheapest fixed point from the layouts of operands; layouts that the program states do not change.
 
-        Repeated states, such as zeros, may begin split as other arguments are, or as the partial sums that steps add
-        to them: that moves nothing.
+        A replicated initial state, such as zeros, may be split as another argument is, or have the layout of the
+        partial sums that the steps add to it: neither moves data.
         """
-        arrived = running.arguments(layouts if stated else list(map(_summed, layouts)))
-        first, outcomes = self._fixed_point(node, running, arrived, stated)
-        found, seeds = [first], dict.fromkeys(arrived[: running.states + running.sequences])
-        added = outcomes[-1].added[: running.states]
-        starts = [[nd] * running.states for nd in seeds if nd != self._whole] + [added] * any(added)
+        arguments = operator.arguments(layouts if stated else list(map(_without_partial, layouts)))
+        first, outcomes = self._fixed_point(node, operator, arguments, stated)
+        found, seeds = [first], dict.fromkeys(arguments[: operator.states + operator.sequences])
+        addends = outcomes[-1].partial_addends[: operator.states]
+        starts = [[nd] * operator.states for nd in seeds if nd != self._whole] + [addends] * any(addends)
         for start in starts if not stated else ():
-            found.append(self._fixed_point(node, running, self._start_arguments(running, arrived, start), False)[0])
+            found.append(
+                self._fixed_point(node, operator, self._start_arguments(operator, arguments, start), False)[0]
+            )
 
         def cost(one: BodySignature) -> float:
             sides = zip(node.inputs, layouts, one.signature.inputs, strict=True)
@@ -200,105 +215,110 @@ class Bodies:
         return min(found, key=cost)
 
     def _start_arguments(
-        self, running: BodyOperator, arguments: Sequence[NdSbp], start: Sequence[NdSbp | None]
+        self, operator: BodyOperator, arguments: Sequence[NdSbp], start: Sequence[NdSbp | None]
     ) -> list[NdSbp]:
-        """The arguments with repeated states in the layouts `start`, where they can have them."""
+        """The layouts of arguments, with the layouts `start` for the replicated states that can have these."""
 
         def begin(desc: TensorDesc, old: NdSbp, nd: NdSbp | None) -> NdSbp:
-            mesh = self.reader.mesh
+            mesh = self.graph_builder.mesh
             free = nd is not None and old == self._whole and problem(nd, desc.rank, mesh) is None
             return nd if nd is not None and free and can_split(desc.static_shape, nd, mesh) else old
 
-        states = zip(running.call.xs, arguments, start, strict=False)
-        return [*(begin(*state) for state in states), *arguments[running.states :]]
+        states = zip(operator.call.xs, arguments, start, strict=False)
+        return [*(begin(*state) for state in states), *arguments[operator.states :]]
 
     def _fixed_point(
-        self, node: Node, running: BodyOperator, start: Sequence[NdSbp], stated: bool
+        self, node: SbpNode, operator: BodyOperator, start: Sequence[NdSbp], stated: bool
     ) -> tuple[BodySignature, Sequence[BodyLayouts]]:
-        """The fixed point from arguments in these layouts, and what the bodies do there."""
+        """The fixed point from arguments in these layouts, and the layouts of the bodies there."""
         arguments = list(start)
-        tries = Counter(dict.fromkeys(range(len(arguments)), 2) if stated else {})
-        outcomes = [self._infer_body(node, running, n, arguments) for n in running.symbols]
-        while running.form != "branch" and self._update_layouts(running.states, arguments, outcomes, tries):
-            outcomes = [self._infer_body(node, running, n, arguments) for n in running.symbols]
-        given = outcomes[-1].given
-        if running.form == "branch":
-            descs = running.call.attrs[next(iter(running.symbols))].outputs
-            given = [self._cheaper_target(*row) for row in zip(descs, *(o.given for o in outcomes), strict=True)]
-        signature = NdSignature(running.operands(arguments), running.results(arguments, given))
-        sums = (sum(getattr(o, name) for o in outcomes) for name in ("work", "moved", "cost"))
-        return BodySignature(signature, *(running.steps * n for n in sums)), outcomes
+        updates = Counter(dict.fromkeys(range(len(arguments)), 2) if stated else {})
+        outcomes = [self._infer_body(node, operator, n, arguments) for n in operator.symbols]
+        while operator.form != "branch" and self._update_layouts(operator.states, arguments, outcomes, updates):
+            outcomes = [self._infer_body(node, operator, n, arguments) for n in operator.symbols]
+        results = outcomes[-1].results
+        if operator.form == "branch":
+            descs = operator.call.attrs[next(iter(operator.symbols))].outputs
+            results = [self._cheaper_target(*row) for row in zip(descs, *(o.results for o in outcomes), strict=True)]
+        signature = NdSignature(operator.operands(arguments), operator.results(arguments, results))
+        sums = (sum(getattr(o, name) for o in outcomes) for name in ("multiply_adds", "transfer_time", "cost"))
+        return BodySignature(signature, *(operator.steps * n for n in sums)), outcomes
 
     def _update_layouts(
-        self, states: int, arguments: list[NdSbp], outcomes: Sequence[BodyLayouts], tries: Counter[int]
+        self, states: int, arguments: list[NdSbp], outcomes: Sequence[BodyLayouts], updates: Counter[int]
     ) -> bool:
         """Changes the layouts of arguments that every step of a loop would move; whether there were any.
 
-        A state is first passed on as the body gives it, and if that does not settle it is repeated.
+        A state first gets the layout of the body's result; if that does not converge, the state is replicated.
         """
-        targets = dict(enumerate(outcomes[-1].given[:states]))
+        targets = dict(enumerate(outcomes[-1].results[:states]))
         for i in range(states, len(arguments)):
-            wanted = set().union(*(o.wanted[i] for o in outcomes))
-            if len(wanted) == 1:
-                targets[i] = _summed(wanted.pop())
-        moving = [i for i, nd in targets.items() if nd != arguments[i] and tries[i] < (2 if i < states else 1)]
+            required = set().union(*(o.required[i] for o in outcomes))
+            if len(required) == 1:
+                targets[i] = _without_partial(required.pop())
+        moving = [i for i, nd in targets.items() if nd != arguments[i] and updates[i] < (2 if i < states else 1)]
         for i in moving:
-            arguments[i] = self._whole if tries[i] else targets[i]
-        tries.update(moving)
+            arguments[i] = self._whole if updates[i] else targets[i]
+        updates.update(moving)
         return bool(moving)
 
     def _cheaper_target(self, desc: TensorDesc, one: NdSbp, other: NdSbp) -> NdSbp:
-        """The cheaper target of two layouts: a tensor in the other layout is moved there with fewer bytes."""
+        """The layout of the two to which boxing from the other layout moves fewer bytes."""
         shape, width = desc.static_shape, width_of(desc)
-        there, back = (self.costs.boxing.cost(*pair, shape, width) for pair in ((one, other), (other, one)))
-        return other if there < back else one
+        to_other, to_one = (self.costs.boxing.cost(*pair, shape, width) for pair in ((one, other), (other, one)))
+        return other if to_other < to_one else one
 
-    def _infer_body(self, node: Node, running: BodyOperator, name: str, arguments: Sequence[NdSbp]) -> BodyLayouts:
+    def _infer_body(
+        self, node: SbpNode, operator: BodyOperator, name: str, arguments: Sequence[NdSbp]
+    ) -> BodyLayouts:
         """Infers a body for arguments in these layouts."""
-        function = self._copy(node, running.symbols[name], arguments)
+        function = self._copy(node, operator.symbols[name], arguments)
         try:
             graph, assignment = self.solve(function)
-            return self._outcome(function, graph, assignment, running.kept(name, arguments))
+            return self._outcome(function, graph, assignment, operator.required_results(name, arguments))
         finally:
             function.op.erase()
 
     def _outcome(
-        self, function: Function, graph: Graph, assignment: Assignment, kept: Sequence[NdSbp]
+        self, function: Function, graph: SbpGraph, assignment: Assignment, required_results: Sequence[NdSbp]
     ) -> BodyLayouts:
-        """The chosen layouts of a body whose first results are to have the layouts `kept`."""
+        """The assigned layouts of a body whose first results must have the layouts `required_results`."""
         returned = [n for n in graph.nodes if n.role == "result"]
-        given = [_without_maxima(_produced(n.inputs[0], assignment)) for n in returned]
+        results = [_without_maxima(_layout_of(n.inputs[0], assignment)) for n in returned]
         uses = [graph.tensors[a].uses for a in function.arguments]
-        wanted = [{assignment[n].inputs[i] for n, i in u if n.role != "result"} for u in uses]
-        layouts = [*kept, *given[len(kept) :]]
+        required = [{assignment[n].inputs[i] for n, i in u if n.role != "result"} for u in uses]
+        layouts = [*required_results, *results[len(required_results) :]]
         assignment = {**assignment, **{n: NdSignature((nd,), ()) for n, nd in zip(returned, layouts, strict=True)}}
-        moved = sum(self.costs.transfer(*move) for move in moves(graph, assignment))
-        moved += sum(n.candidates.moved.get(assignment[n], 0.0) for n in graph.nodes)
-        work, cost = sum(n.candidates.work for n in graph.nodes), self.costs.total(graph, assignment)
-        added = [_partial_addend(n.inputs[0], assignment) for n in returned]
-        return BodyLayouts(given, added, wanted, work, moved, cost)
+        transfer_time = sum(self.costs.transfer(*move) for move in moves(graph, assignment))
+        transfer_time += sum(n.candidates.transfer_time.get(assignment[n], 0.0) for n in graph.nodes)
+        multiply_adds = sum(n.candidates.multiply_adds for n in graph.nodes)
+        cost = self.costs.total(graph, assignment)
+        addends = [_partial_addend(n.inputs[0], assignment) for n in returned]
+        return BodyLayouts(results, addends, required, multiply_adds, transfer_time, cost)
 
-    def write_bodies(self, graph: Graph, assignment: Assignment) -> None:
-        """Infers the bodies of a function's operators as their signatures say. The operators name copies."""
+    def write_bodies(self, graph: SbpGraph, assignment: Assignment) -> None:
+        """Infers the bodies of a function's operators for the assigned signatures; the operators then name copies of
+        the bodies.
+        """
         for node in _with_bodies(graph):
-            running = BodyOperator.of(node, self.reader.registry, self._whole)
-            arguments = running.arguments(assignment[node].inputs)
-            for name, symbol in running.symbols.items():
-                copy = self._write_body(node, symbol, arguments, running.given(name, assignment[node]))
+            operator = BodyOperator.of(node, self.graph_builder.registry, self._whole)
+            arguments = operator.arguments(assignment[node].inputs)
+            for name, symbol in operator.symbols.items():
+                copy = self._write_body(node, symbol, arguments, operator.body_results(name, assignment[node]))
                 node.op.attributes[name] = ir.FlatSymbolRefAttr.get(copy, node.op.context)
 
-    def _write_body(self, node: Node, symbol: str, arguments: Sequence[NdSbp], given: Sequence[NdSbp]) -> str:
-        """The copy of a body that takes arguments and gives results in these layouts."""
-        key = (qualified_symbol(node.op, symbol), tuple(arguments), tuple(given))
+    def _write_body(self, node: SbpNode, symbol: str, arguments: Sequence[NdSbp], results: Sequence[NdSbp]) -> str:
+        """The name of the copy of a body whose arguments and results have these layouts."""
+        key = (qualified_symbol(node.op, symbol), tuple(arguments), tuple(results))
         if key not in self._written:
             function = self._copy(node, symbol, arguments)
-            self._annotate(function, notes.RESULTS, len(function.results), given)
+            self._annotate(function, notes.RESULTS, len(function.results), results)
             self.write(function, *self.solve(function))
             self._written[key] = str(function.op.attributes["sym_name"].value)
         return self._written[key]
 
-    def _copy(self, node: Node, symbol: str, arguments: Sequence[NdSbp]) -> Function:
-        """A copy of a body next to it, on this placement, with arguments in these layouts."""
+    def _copy(self, node: SbpNode, symbol: str, arguments: Sequence[NdSbp]) -> Function:
+        """A copy of a body in the same module, on this placement, with arguments in these layouts."""
         original = self.structure.functions[qualified_symbol(node.op, symbol)].op
         taken = {o.attributes["sym_name"].value for o in original.block.operations if "sym_name" in o.attributes}
         name = next(n for i in itertools.count() if (n := f"{symbol}_{i}") not in taken)
@@ -306,45 +326,47 @@ class Bodies:
         op.attributes["sym_name"] = ir.StringAttr.get(name, op.context)
         (function,) = Structure.of(op).functions.values()
         self._annotate(function, notes.ARGUMENTS, len(function.inputs), arguments)
-        if self.reader.placement != WHOLE:
+        if self.graph_builder.placement != WHOLE:
             for inner in operations_in(function):
                 if not len(inner.operands):
-                    write_placement(inner, self.reader.placement)
+                    write_placement(inner, self.graph_builder.placement)
         return function
 
     def _annotate(self, function: Function, side: str, count: int, layouts: Sequence[NdSbp]) -> None:
-        name = self.reader.placement
+        name = self.graph_builder.placement
         placement = {} if name == WHOLE else {notes.PLACEMENT: ir.StringAttr.get(name)}
         attributes = [{notes.ND_SBP: write_nd_sbp(nd), **placement} for nd in layouts]
         notes.annotate_values(function.op, side, count, attributes.__getitem__)
 
 
-def _with_bodies(graph: Graph) -> list[Node]:
+def _with_bodies(graph: SbpGraph) -> list[SbpNode]:
     return [n for n in graph.nodes if n.role == "operator" and dialect.named_functions(n.op)]
 
 
-def _produced(tensor: Tensor, assignment: Assignment) -> NdSbp:
-    return assignment[tensor.producer].outputs[tensor.number]
+def _layout_of(tensor: LogicalTensor, assignment: Assignment) -> NdSbp:
+    return assignment[tensor.producer].outputs[tensor.result_index]
 
 
-def _partial_addend(tensor: Tensor, assignment: Assignment) -> NdSbp | None:
-    """The layout of an operand with partial sums of the operator that gives a tensor."""
-    operands = (_produced(t, assignment) for t in tensor.producer.inputs)
+def _partial_addend(tensor: LogicalTensor, assignment: Assignment) -> NdSbp | None:
+    """The layout of an operand with partial sums of the producer of a tensor; None if no operand has partial sums."""
+    operands = (_layout_of(t, assignment) for t in tensor.producer.inputs)
     return next((nd for nd in operands if P in nd and M not in nd), None)
 
 
-def _element(nd: NdSbp) -> NdSbp:
-    """The layout of the elements of a sequence: where the sequence is split along its axis, they are repeated."""
+def _element_layout(nd: NdSbp) -> NdSbp:
+    """The layout of the elements of a sequence; a split of the sequence along its first axis leaves replicated
+    elements.
+    """
     return tuple(s if s.axis is None else S(s.axis - 1) if s.axis else B for s in nd)
 
 
-def _stacked(nd: NdSbp) -> NdSbp:
-    """The layout of a sequence of elements in this layout."""
+def _sequence_layout(nd: NdSbp) -> NdSbp:
+    """The layout of a sequence whose elements have this layout."""
     return tuple(s if s.axis is None else S(s.axis + 1) for s in nd)
 
 
-def _summed(nd: NdSbp) -> NdSbp:
-    """A layout with repeated tensors in place of partial ones."""
+def _without_partial(nd: NdSbp) -> NdSbp:
+    """A layout with broadcast in place of partial sums and partial maxima."""
     return tuple(B if s.is_partial else s for s in nd)
 
 

@@ -172,8 +172,8 @@ class Boxing:
 def _overlap(sizes: tuple[int, ...], mesh: Mesh, source: NdSbp, target: NdSbp) -> tuple[int, int]:
     """The elements of a tensor that all ranks of a mesh need, and the elements among these that the ranks have."""
     needed = common = 0
-    for at in itertools.product(*map(range, mesh)):
-        have, need = (region_at(sizes, nd, mesh, at) for nd in (source, target))
+    for coordinates in itertools.product(*map(range, mesh)):
+        have, need = (region_at(sizes, nd, mesh, coordinates) for nd in (source, target))
         both = (min(a + m, b + n) - max(a, b) for (a, m), (b, n) in zip(have, need, strict=True))
         needed += math.prod(n for _, n in need)
         common += math.prod(max(c, 0) for c in both)

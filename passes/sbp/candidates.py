@@ -58,7 +58,7 @@ def can_split(shape: Shape, nd: NdSbp, mesh: Mesh) -> bool:
 
 
 def value_layouts(desc: TensorDesc, mesh: Mesh) -> list[NdSbp]:
-    """The layouts of a tensor without partial sums: repeated or split along each mesh axis; repeated first."""
+    """The layouts of a tensor without partial sums: replicated or split along each mesh axis; replicated first."""
     layouts: list[Sbp] = [B, *(S(i) for i in range(desc.rank))]
     every = itertools.product(layouts, repeat=len(mesh))
     return [nd for nd in every if can_split(desc.shape or (), nd, mesh)]
@@ -67,9 +67,9 @@ def value_layouts(desc: TensorDesc, mesh: Mesh) -> list[NdSbp]:
 def localize(call: Call, signature: NdSignature, mesh: Mesh, rank: int) -> Call:
     """The call of one rank: local descriptions and attributes, one mesh axis after the other."""
     for axis in range(len(mesh)):
-        lone, at = signature.along(axis), _position(rank, mesh, axis)
-        ins = [_shard(d, s, mesh[axis], at) for d, s in zip(call.operands, lone.inputs, strict=True)]
-        outs = [_shard(d, s, mesh[axis], at) for d, s in zip(call.results, lone.outputs, strict=True)]
+        one_axis, coordinate = signature.along(axis), _coordinate(rank, mesh, axis)
+        ins = [_shard(d, s, mesh[axis], coordinate) for d, s in zip(call.operands, one_axis.inputs, strict=True)]
+        outs = [_shard(d, s, mesh[axis], coordinate) for d, s in zip(call.results, one_axis.outputs, strict=True)]
         (inputs, begins), (outputs, output_begins) = (tuple(zip(*s, strict=True)) or ((), ()) for s in (ins, outs))
         shard = Shard(inputs, outputs, begins, output_begins)
         attrs = call.attrs if call.record.local is None else {**call.attrs, **call.record.local(call, shard)}
@@ -77,13 +77,13 @@ def localize(call: Call, signature: NdSignature, mesh: Mesh, rank: int) -> Call:
     return call
 
 
-def _position(rank: int, mesh: Mesh, axis: int) -> int:
+def _coordinate(rank: int, mesh: Mesh, axis: int) -> int:
     return rank // math.prod(mesh[axis + 1 :]) % mesh[axis]
 
 
-def _shard(desc: TensorDesc, sbp: Sbp, parts: int, at: int) -> tuple[TensorDesc, int]:
+def _shard(desc: TensorDesc, sbp: Sbp, shards: int, coordinate: int) -> tuple[TensorDesc, int]:
     """The shard of a tensor along one mesh axis, and the offset of the shard along the split axis."""
-    region = local_region(desc.static_shape, (sbp,), (parts,), at)
+    region = local_region(desc.static_shape, (sbp,), (shards,), coordinate)
     begin = 0 if sbp.axis is None else region[sbp.axis][0]
     return TensorDesc(tuple(size for _, size in region), desc.dtype), begin
 

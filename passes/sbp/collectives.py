@@ -38,7 +38,7 @@ class RankStep:
 
     @property
     def group(self) -> dict[str, Any]:
-        """The attributes of all collectives; `ranks` is present if the group lies in a submesh."""
+        """The attributes of all collectives; `ranks` is present if the group belongs to a submesh."""
         members = self.members
         named = {"ranks": [self.ranks[m] for m in members]} if self.ranks else {}
         return {"mesh_axes": self.step.axes, "members": len(members), "index": members.index(self.rank), **named}
@@ -175,8 +175,8 @@ class TensorTransfer:
     @property
     def ranks(self) -> tuple[int, ...]:
         """The ranks that take part."""
-        at = self.target.members if self.is_local else (*self.source.members, *self.target.members)
-        return tuple(sorted(set(at)))
+        ranks = self.target.members if self.is_local else (*self.source.members, *self.target.members)
+        return tuple(sorted(set(ranks)))
 
     def emit_step(self, ops: Builder, x: Value, rank: int) -> Value:
         """The shard of the participant `rank` after the transfer, from its shard before."""
@@ -227,16 +227,16 @@ def check_same_collectives(modules: Sequence[ir.Module | ir.Operation], registry
         PassError: ranks issue different collectives, or disagree on one; the message names both and the location.
     """
     programs = [collectives_of(m, registry) for m in modules]
-    at = [0] * len(programs)
-    while any(n < len(p) for n, p in zip(at, programs, strict=True)):
-        waiting = [p[n] if n < len(p) else None for n, p in zip(at, programs, strict=True)]
-        met = next((g for r in range(len(waiting)) if (g := _matching_members(waiting, r, mesh))), None)
-        if met is None:
-            _fail_mismatch(programs, at, mesh)
+    next_index = [0] * len(programs)
+    while any(n < len(p) for n, p in zip(next_index, programs, strict=True)):
+        waiting = [p[n] if n < len(p) else None for n, p in zip(next_index, programs, strict=True)]
+        matched = next((g for r in range(len(waiting)) if (g := _matching_members(waiting, r, mesh))), None)
+        if matched is None:
+            _fail_mismatch(programs, next_index, mesh)
             return
-        for rank in met:
-            _check_agreement(at[rank], (met[0], waiting[met[0]]), (rank, waiting[rank]))
-            at[rank] += 1
+        for rank in matched:
+            _check_agreement(next_index[rank], (matched[0], waiting[matched[0]]), (rank, waiting[rank]))
+            next_index[rank] += 1
 
 
 def members_of(op: ir.Operation, rank: int, mesh: Mesh) -> list[int]:
@@ -258,16 +258,16 @@ def _matching_members(waiting: Sequence[ir.Operation | None], rank: int, mesh: M
     )
 
 
-def _fail_mismatch(programs: Sequence[Sequence[ir.Operation]], at: Sequence[int], mesh: Mesh) -> None:
+def _fail_mismatch(programs: Sequence[Sequence[ir.Operation]], next_index: Sequence[int], mesh: Mesh) -> None:
     """Raises the error that names the waiting ranks.
 
     Raises:
         PassError: always.
     """
-    rank = next(r for r, n in enumerate(at) if n < len(programs[r]))
-    op = programs[rank][at[rank]]
+    rank = next(r for r, n in enumerate(next_index) if n < len(programs[r]))
+    op = programs[rank][next_index[rank]]
     for other in members_of(op, rank, mesh):
-        other_op = programs[other][at[other]] if at[other] < len(programs[other]) else None
+        other_op = programs[other][next_index[other]] if next_index[other] < len(programs[other]) else None
         if other_op is None:
             raise PassError(
                 f"expected all ranks to issue the same collectives, got {len(programs[rank])} on rank {rank}"
@@ -276,19 +276,19 @@ def _fail_mismatch(programs: Sequence[Sequence[ir.Operation]], at: Sequence[int]
             )
         if collective_text(other_op) != collective_text(op):
             raise PassError(
-                f"expected all ranks to issue the same collective {at[rank]}, got {collective_text(op)} on rank"
-                f" {rank} and {collective_text(other_op)} on rank {other}",
+                f"expected all ranks to issue the same collective {next_index[rank]}, got {collective_text(op)} on"
+                f" rank {rank} and {collective_text(other_op)} on rank {other}",
                 op.location,
             )
 
 
-def _check_agreement(number: int, one: tuple[int, Any], two: tuple[int, Any]) -> None:
+def _check_agreement(index: int, one: tuple[int, Any], two: tuple[int, Any]) -> None:
     """Checks that two members of one group agree on a collective."""
     (a, x), (b, y) = ((rank, _agreed_attributes(op)) for rank, op in (one, two))
     for name in sorted(x.keys() | y.keys()):
         if x.get(name) != y.get(name):
             raise PassError(
-                f"collective {number}, {two[1].name}: expected ranks {a} and {b} to have the same {name},"
+                f"collective {index}, {two[1].name}: expected ranks {a} and {b} to have the same {name},"
                 f" got {x.get(name)} and {y.get(name)}",
                 two[1].location,
             )

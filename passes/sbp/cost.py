@@ -9,17 +9,17 @@ from dataclasses import dataclass, field
 
 from oneflow.dialect.nd_sbp import Mesh, NdSbp, NdSignature, devices
 from oneflow.passes.sbp.boxing import SEND_RECV, WAITS, Boxing
-from oneflow.passes.sbp.graph import Graph, Node, Tensor
+from oneflow.passes.sbp.graph import LogicalTensor, SbpGraph, SbpNode
 from oneflow.passes.sbp.interconnects import ETHERNET, SERVER_COMPUTE
 from oneflow.passes.sbp.placement_transfer import PlacementTransfer
 
-Assignment = Mapping[Node, NdSignature]
+Assignment = Mapping[SbpNode, NdSignature]
 
 
-def moves(graph: Graph, assignment: Assignment) -> Iterator[tuple[Tensor, NdSbp, NdSbp]]:
+def moves(graph: SbpGraph, assignment: Assignment) -> Iterator[tuple[LogicalTensor, NdSbp, NdSbp]]:
     """The transfers of an assignment (tensor, source, target): one for all uses of a tensor in one layout."""
     for tensor in dict.fromkeys(graph.tensors.values()):
-        source = assignment[tensor.producer].outputs[tensor.number]
+        source = assignment[tensor.producer].outputs[tensor.result_index]
         for target in dict.fromkeys(assignment[n].inputs[i] for n, i in tensor.uses):
             if target != source:
                 yield tensor, source, target
@@ -56,7 +56,7 @@ class Costs:
     _transfers: dict[tuple[NdSbp, NdSbp, tuple[int, ...], int], float] = field(default_factory=dict)
     _placement_transfers: dict[tuple[PlacementTransfer, tuple[int, ...], NdSbp], int] = field(default_factory=dict)
 
-    def transfer(self, tensor: Tensor, source: NdSbp, target: NdSbp) -> float:
+    def transfer(self, tensor: LogicalTensor, source: NdSbp, target: NdSbp) -> float:
         """The time of a tensor's transfer from one layout to another, in microseconds.
 
         Raises:
@@ -72,14 +72,14 @@ class Costs:
             self._transfers[key] = waits * self.machine.latency + moved / (self.machine.bandwidth * 1e3)
         return self._transfers[key]
 
-    def compute_time(self, node: Node, signature: NdSignature) -> float:
+    def compute_time(self, node: SbpNode, signature: NdSignature) -> float:
         """The microseconds in which one device computes its share of a node."""
         axes = range(len(self.mesh))
         layouts = (*signature.inputs, *signature.outputs)
         parts = math.prod(self.mesh[k] for k in axes if any(nd[k].kind == "S" for nd in layouts))
-        return node.candidates.work / parts / (self.machine.compute * 1e3)
+        return node.candidates.multiply_adds / parts / (self.machine.compute * 1e3)
 
-    def bytes_sent(self, node: Node, signature: NdSignature) -> int:
+    def bytes_sent(self, node: SbpNode, signature: NdSignature) -> int:
         """The bytes that a node sends to another placement, summed over the receiving ranks."""
         if node.placement_transfer is None:
             return 0
@@ -89,7 +89,7 @@ class Costs:
             self._placement_transfers[key] = node.placement_transfer.elements(tensor.shape, layout)
         return self._placement_transfers[key] * max(tensor.width, 1)
 
-    def send_time(self, node: Node, signature: NdSignature) -> float:
+    def send_time(self, node: SbpNode, signature: NdSignature) -> float:
         """The time in microseconds of the transfers that `bytes_sent` counts."""
         moved = self.bytes_sent(node, signature)
         if node.placement_transfer is None or not moved:
@@ -97,34 +97,34 @@ class Costs:
         received = moved / len(node.placement_transfer.target.members)
         return WAITS[SEND_RECV] * self.machine.latency + received / (self.machine.bandwidth * 1e3)
 
-    def node_cost(self, node: Node, signature: NdSignature) -> float:
+    def node_cost(self, node: SbpNode, signature: NdSignature) -> float:
         """The cost of a node without the transfers of its operands, in microseconds."""
-        inside = node.candidates.moved.get(signature, 0.0)
+        inside = node.candidates.transfer_time.get(signature, 0.0)
         return self.compute_time(node, signature) + self.send_time(node, signature) + inside
 
-    def bytes_stored(self, node: Node, signature: NdSignature) -> float:
+    def bytes_stored(self, node: SbpNode, signature: NdSignature) -> float:
         """The bytes of a node's results on one device."""
         pairs = zip(node.outputs, signature.outputs, strict=True)
         return sum(self._bytes_per_device(t, nd) for t, nd in pairs)
 
-    def _bytes_per_device(self, tensor: Tensor, nd: NdSbp) -> float:
+    def _bytes_per_device(self, tensor: LogicalTensor, nd: NdSbp) -> float:
         parts = math.prod(p for p, s in zip(self.mesh, nd, strict=True) if s.kind == "S")
         return tensor.bytes / parts
 
-    def total(self, graph: Graph, assignment: Assignment) -> float:
+    def total(self, graph: SbpGraph, assignment: Assignment) -> float:
         """The cost of a graph, in microseconds."""
         moving = sum(self.transfer(*move) for move in moves(graph, assignment))
         return sum(self.node_cost(n, assignment[n]) for n in graph.nodes) + moving
 
-    def bytes_moved(self, graph: Graph, assignment: Assignment) -> int:
+    def bytes_moved(self, graph: SbpGraph, assignment: Assignment) -> int:
         """The bytes that all ranks together receive."""
         between = sum(self.bytes_sent(n, assignment[n]) for n in graph.nodes)
         return between + sum(self.boxing.cost(s, t, x.shape, x.width) for x, s, t in moves(graph, assignment))
 
-    def memory(self, graph: Graph, assignment: Assignment) -> float:
+    def memory(self, graph: SbpGraph, assignment: Assignment) -> float:
         """The bytes of all tensors on one device."""
         return sum(self.bytes_stored(n, assignment[n]) for n in graph.nodes)
 
-    def fits(self, graph: Graph, assignment: Assignment) -> bool:
+    def fits(self, graph: SbpGraph, assignment: Assignment) -> bool:
         """Whether the tensors fit in a device's memory."""
         return not self.machine.memory or self.memory(graph, assignment) <= self.machine.memory * 1e9

@@ -19,7 +19,7 @@ import numpy as np
 
 from oneflow.dialect.nd_sbp import NdSbp, NdSignature
 from oneflow.passes.sbp.cost import Assignment, Costs
-from oneflow.passes.sbp.graph import Graph, Node, Tensor
+from oneflow.passes.sbp.graph import LogicalTensor, SbpGraph, SbpNode
 
 Table = np.ndarray
 MAX_PASSES = 3
@@ -27,7 +27,7 @@ MAX_PASSES = 3
 MEMORY_PRICES = (0.0, *(1e-7 * 4.0**k for k in range(12)))
 
 
-def choose_by_elimination(graph: Graph, costs: Costs, start: Assignment) -> dict[Node, NdSignature] | None:
+def choose_by_elimination(graph: SbpGraph, costs: Costs, start: Assignment) -> dict[SbpNode, NdSignature] | None:
     """Cheap signatures for a graph: the best of several passes; None where none fits in memory.
 
     Args:
@@ -44,40 +44,40 @@ def choose_by_elimination(graph: Graph, costs: Costs, start: Assignment) -> dict
     return min(fitting, key=lambda c: costs.total(graph, c)) if fitting else None
 
 
-def _passes(graph: Graph, costs: Costs, start: Assignment, price: float) -> Iterator[dict[Node, NdSignature]]:
+def _passes(graph: SbpGraph, costs: Costs, start: Assignment, price: float) -> Iterator[dict[SbpNode, NdSignature]]:
     """Assignments in which each use pays its whole transfer, then an equal share; further passes improve each."""
     tables = _Tables(costs, price)
-    present: Assignment = {
+    start_candidates: Assignment = {
         n: s if s in n.candidates.signatures else n.candidates.signatures[-1] for n, s in start.items()
     }
     for first in (_full_share, _equal_share):
-        known, shares = present, first
+        current, shares = start_candidates, first
         for _ in range(MAX_PASSES):
-            chosen = _Elimination(graph, tables, known, shares).run()
+            chosen = _Elimination(graph, tables, current, shares).run()
             yield chosen
-            if chosen == known:
+            if chosen == current:
                 break
-            known, shares = chosen, _marginal_share
+            current, shares = chosen, _marginal_share
 
 
 #: The share of a tensor's transfer cost that each use pays, by signature of the using node, after an assignment.
-Shares = Callable[[Tensor, Assignment], "list[Table]"]
+Shares = Callable[[LogicalTensor, Assignment], "list[Table]"]
 
 
-def _full_share(tensor: Tensor, known: Assignment) -> list[Table]:
+def _full_share(tensor: LogicalTensor, current: Assignment) -> list[Table]:
     return [np.ones(1)] * len(tensor.uses)
 
 
-def _equal_share(tensor: Tensor, known: Assignment) -> list[Table]:
+def _equal_share(tensor: LogicalTensor, current: Assignment) -> list[Table]:
     return [np.full(1, 1 / len(tensor.uses)) for _ in tensor.uses]
 
 
-def _marginal_share(tensor: Tensor, known: Assignment) -> list[Table]:
+def _marginal_share(tensor: LogicalTensor, current: Assignment) -> list[Table]:
     """The full cost where no other use makes the same transfer, else nothing."""
-    transfers = Counter(known[node].inputs[number] for node, number in tensor.uses)
+    transfers = Counter(current[node].inputs[index] for node, index in tensor.uses)
     tables = []
-    for node, number in tensor.uses:
-        own, layouts = known[node].inputs[number], [s.inputs[number] for s in node.candidates.signatures]
+    for node, index in tensor.uses:
+        own, layouts = current[node].inputs[index], [s.inputs[index] for s in node.candidates.signatures]
         tables.append(np.array([transfers[layout] == (layout == own) for layout in layouts]))
     return tables
 
@@ -91,7 +91,7 @@ class _Tables:
     _nodes: dict[int, Table] = field(default_factory=dict)
     _edges: dict[tuple[object, ...], Table] = field(default_factory=dict)
 
-    def node_cost(self, node: Node) -> Table:
+    def node_cost(self, node: SbpNode) -> Table:
         """The cost of a node and of storing its results, by signature."""
         key = id(node.candidates)
         if key not in self._nodes:
@@ -101,13 +101,13 @@ class _Tables:
             )
         return self._nodes[key]
 
-    def edge_cost(self, tensor: Tensor, node: Node, number: int) -> Table:
-        """The cost of moving a tensor, by signature of its producer and of its reader."""
+    def edge_cost(self, tensor: LogicalTensor, node: SbpNode, index: int) -> Table:
+        """The cost of moving a tensor, by signature of its producer and of its user."""
         produced, wanted = tensor.producer.candidates, node.candidates
-        key = (id(produced), tensor.number, id(wanted), number, tensor.shape, tensor.width)
+        key = (id(produced), tensor.result_index, id(wanted), index, tensor.shape, tensor.width)
         if key not in self._edges:
-            sources, rows = _numbered([s.outputs[tensor.number] for s in produced.signatures])
-            targets, columns = _numbered([s.inputs[number] for s in wanted.signatures])
+            sources, rows = _index_distinct([s.outputs[tensor.result_index] for s in produced.signatures])
+            targets, columns = _index_distinct([s.inputs[index] for s in wanted.signatures])
             cost = np.array(
                 [[self.costs.transfer(tensor, s, t) if s != t else 0.0 for t in targets] for s in sources]
             )
@@ -115,34 +115,34 @@ class _Tables:
         return self._edges[key]
 
 
-def _numbered(layouts: list[NdSbp]) -> tuple[list[NdSbp], list[int]]:
-    """The distinct layouts, and the number of each layout among them."""
+def _index_distinct(layouts: list[NdSbp]) -> tuple[list[NdSbp], list[int]]:
+    """The distinct layouts, and the index of each layout among them."""
     distinct = list(dict.fromkeys(layouts))
-    place = {nd: i for i, nd in enumerate(distinct)}
-    return distinct, [place[nd] for nd in layouts]
+    index = {nd: i for i, nd in enumerate(distinct)}
+    return distinct, [index[nd] for nd in layouts]
 
 
 class _Elimination:
     """One pass over a graph: its nodes are eliminated one after the other."""
 
-    def __init__(self, graph: Graph, tables: _Tables, known: Assignment, shares: Shares) -> None:
+    def __init__(self, graph: SbpGraph, tables: _Tables, current: Assignment, shares: Shares) -> None:
         self.nodes = graph.nodes
-        self.number = {node: i for i, node in enumerate(self.nodes)}
-        self.fixed = [n.candidates.signatures.index(known[n]) for n in self.nodes]
+        self.index = {node: i for i, node in enumerate(self.nodes)}
+        self.fixed = [n.candidates.signatures.index(current[n]) for n in self.nodes]
         self.node_costs = [tables.node_cost(n) for n in self.nodes]
         self.neighbours: list[dict[int, Table]] = [{} for _ in self.nodes]
         for tensor in dict.fromkeys(graph.tensors.values()):
-            for use, share in zip(tensor.uses, shares(tensor, known), strict=True):
+            for use, share in zip(tensor.uses, shares(tensor, current), strict=True):
                 cost = tables.edge_cost(tensor, *use) * share
-                self._join(self.number[tensor.producer], self.number[use[0]], cost)
+                self._join(self.index[tensor.producer], self.index[use[0]], cost)
 
     def _join(self, a: int, b: int, cost: Table) -> None:
         """Adds a table between two nodes."""
         total = cost + self.neighbours[a][b] if b in self.neighbours[a] else cost
         self.neighbours[a][b], self.neighbours[b][a] = total, total.T
 
-    def run(self) -> dict[Node, NdSignature]:
-        """Eliminates all nodes, then chooses back from the last to the first."""
+    def run(self) -> dict[SbpNode, NdSignature]:
+        """Eliminates all nodes, then back-substitutes from the last to the first."""
         order = [(self._degree(i), i) for i in range(len(self.nodes))]
         heapq.heapify(order)
         steps: dict[int, tuple[list[int], Table]] = {}
@@ -195,7 +195,7 @@ class _Elimination:
         self.neighbours[i] = {}
         return neighbours
 
-    def _back_substitute(self, steps: Mapping[int, tuple[list[int], Table]]) -> dict[Node, NdSignature]:
+    def _back_substitute(self, steps: Mapping[int, tuple[list[int], Table]]) -> dict[SbpNode, NdSignature]:
         chosen: dict[int, int] = {}
         for i, (neighbours, best) in reversed(list(steps.items())):
             chosen[i] = int(best[tuple(chosen[n] for n in neighbours)])

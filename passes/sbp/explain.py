@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from oneflow.dialect.nd_sbp import NdSbp, NdSignature
 from oneflow.dialect.reader import file_line_column
 from oneflow.passes.sbp.cost import Assignment, Costs
-from oneflow.passes.sbp.graph import Graph, Node, Tensor
+from oneflow.passes.sbp.graph import LogicalTensor, SbpGraph, SbpNode
 from oneflow.passes.sbp.greedy import priority
 
 
-def explain(name: str, graph: Graph, assignment: Assignment, costs: Costs) -> str:
+def explain(name: str, graph: SbpGraph, assignment: Assignment, costs: Costs) -> str:
     """The text for one function: candidates with `*` at the chosen one, given the assignment of earlier nodes."""
     lines = [f"@{name} on a mesh of {'x'.join(map(str, costs.mesh))}"]
     for node in graph.nodes:
@@ -23,12 +23,14 @@ def explain(name: str, graph: Graph, assignment: Assignment, costs: Costs) -> st
     return "\n".join(lines)
 
 
-def _operands(node: Node, signature: NdSignature, assignment: Assignment) -> Iterator[tuple[Tensor, NdSbp, NdSbp]]:
+def _operands(
+    node: SbpNode, signature: NdSignature, assignment: Assignment
+) -> Iterator[tuple[LogicalTensor, NdSbp, NdSbp]]:
     for tensor, wanted in zip(node.inputs, signature.inputs, strict=True):
-        yield tensor, assignment[tensor.producer].outputs[tensor.number], wanted
+        yield tensor, assignment[tensor.producer].outputs[tensor.result_index], wanted
 
 
-def candidates(node: Node, assignment: Assignment, costs: Costs) -> Iterator[str]:
+def candidates(node: SbpNode, assignment: Assignment, costs: Costs) -> Iterator[str]:
     """The lines of one node: its signatures with their costs, given the assignment of earlier nodes."""
     chosen = assignment[node]
     listed = node.candidates.signatures if chosen in node.candidates.signatures else [chosen]

@@ -1,7 +1,8 @@
-"""The graph of a function for SBP inference: nodes that produce and use tensors, with candidate signatures.
+"""The SBP graph of a function: nodes that produce and use logical tensors, with candidate signatures.
 
-Arguments and returned values are nodes too. A `tensor.cast` to a less specific type is its operand. Constants,
-control flow and calls have repeated tensors; calls of annotated functions the layouts of these.
+Arguments and returned values are nodes too. A `tensor.cast` to a less specific type is the tensor of its operand.
+Constants and control flow have replicated tensors. A call of an annotated function has the layouts of that function,
+other calls have replicated tensors.
 """
 
 from __future__ import annotations
@@ -27,14 +28,16 @@ EMPTY: Mapping[str, Any] = {}
 
 
 @dataclass(eq=False)
-class Tensor:
-    """A value, the node that produces it and the nodes that use it."""
+class LogicalTensor:
+    """A value of the logical program: result `result_index` of its producer, with the nodes and operand indices of
+    its uses.
+    """
 
     value: ir.Value
     desc: TensorDesc
-    producer: Node
-    number: int
-    uses: list[tuple[Node, int]] = field(default_factory=list)
+    producer: SbpNode
+    result_index: int
+    uses: list[tuple[SbpNode, int]] = field(default_factory=list)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -59,20 +62,20 @@ def width_of(desc: TensorDesc) -> int:
 
 @dataclass(eq=False)
 class NodeCandidates:
-    """The data that nodes of equal calls share: the signatures, and the multiply-adds of the logical call.
+    """The candidate signatures of a node, and the multiply-adds of the logical call; equal calls share one record.
 
-    An operator with bodies has its own: `found` are the signatures for operands in some layouts, and `moved` the
-    microseconds of transfers in the bodies.
+    An operator with bodies has a record of its own: `by_operand_layouts` are the signatures that were found for
+    operands in some layouts, and `transfer_time` the microseconds of transfers in the bodies under each signature.
     """
 
     signatures: list[NdSignature]
-    work: int = 0
-    found: dict[tuple[NdSbp, ...], NdSignature] = field(default_factory=dict)
-    moved: dict[NdSignature, float] = field(default_factory=dict)
+    multiply_adds: int = 0
+    by_operand_layouts: dict[tuple[NdSbp, ...], NdSignature] = field(default_factory=dict)
+    transfer_time: dict[NdSignature, float] = field(default_factory=dict)
 
 
 @dataclass(eq=False)
-class Node:
+class SbpNode:
     """An operator, an argument (`role` "argument"), a returned value ("result"), or other code ("fixed").
 
     A tensor that moves to another placement has a node with the role "sent" in the graph of its source, which has the
@@ -81,9 +84,9 @@ class Node:
 
     op: ir.Operation
     role: str
-    inputs: list[Tensor]
+    inputs: list[LogicalTensor]
     candidates: NodeCandidates
-    outputs: list[Tensor] = field(default_factory=list)
+    outputs: list[LogicalTensor] = field(default_factory=list)
     constrained: bool = False
     placement_transfer: PlacementTransfer | None = None
 
@@ -98,30 +101,30 @@ class Node:
 
 
 @dataclass
-class Graph:
-    """The nodes of a function in program order, and its tensors by value."""
+class SbpGraph:
+    """The nodes of a function in program order, and its tensors by value (OneFlow's `SbpGraph`)."""
 
-    nodes: list[Node] = field(default_factory=list)
-    tensors: dict[ir.Value, Tensor] = field(default_factory=dict)
+    nodes: list[SbpNode] = field(default_factory=list)
+    tensors: dict[ir.Value, LogicalTensor] = field(default_factory=dict)
 
-    def tensor(self, op: ir.Operation, number: int) -> Tensor:
+    def tensor(self, op: ir.Operation, index: int) -> LogicalTensor:
         """The tensor of an operand.
 
         Raises:
-            PassError: the operand is produced later in the text, in another block.
+            PassError: the operand is defined later in the text, in another block.
         """
-        tensor = self.tensors.get(op.operands[number])
+        tensor = self.tensors.get(op.operands[index])
         if tensor is None:
-            raise PassError(f"{op.name}: expected operand {number} to be defined above", op.location)
+            raise PassError(f"{op.name}: expected operand {index} to be defined above", op.location)
         return tensor
 
-    def add(self, node: Node, values: Sequence[ir.Value] = (), descs: Sequence[TensorDesc] = ()) -> None:
+    def add(self, node: SbpNode, values: Sequence[ir.Value] = (), descs: Sequence[TensorDesc] = ()) -> None:
         """Appends a node that produces `values`."""
         self.nodes.append(node)
-        for number, tensor in enumerate(node.inputs):
-            tensor.uses.append((node, number))
-        for number, (value, desc) in enumerate(zip(values, descs, strict=True)):
-            self.tensors[value] = Tensor(value, desc, node, number)
+        for index, tensor in enumerate(node.inputs):
+            tensor.uses.append((node, index))
+        for index, (value, desc) in enumerate(zip(values, descs, strict=True)):
+            self.tensors[value] = LogicalTensor(value, desc, node, index)
             node.outputs.append(self.tensors[value])
 
 
@@ -140,10 +143,11 @@ def static_desc(value: ir.Value) -> TensorDesc | None:
     return notes.expect_static(desc, owner.owner if isinstance(owner, ir.Block) else owner)
 
 
-class GraphReader:
-    """Reads functions into graphs; equal calls get the same `NodeCandidates`.
+class SbpGraphBuilder:
+    """Builds the graphs of functions; equal calls get the same `NodeCandidates`.
 
-    Of a program with several placements, `submeshes`, the graphs of the placement `placement` are read.
+    A program with several placements, `submeshes`, has one graph for each; the builder builds the graphs of
+    `placement`.
     """
 
     def __init__(
@@ -158,15 +162,15 @@ class GraphReader:
         self.submeshes, self.placement = submeshes, placement
         self._operator_candidates: dict[Any, tuple[Call, NodeCandidates]] = {}
         self._layout_candidates: dict[Any, NodeCandidates] = {}
-        self._repeated = broadcast(mesh)
+        self._broadcast = broadcast(mesh)
 
-    def read(self, function: Function) -> Graph:
+    def build(self, function: Function) -> SbpGraph:
         """The graph of a function.
 
         Raises:
             PassError: a shape is not static, or an annotation is not allowed.
         """
-        graph = Graph()
+        graph = SbpGraph()
         if function.is_declaration:
             return graph
         self._add_arguments(graph, function)
@@ -175,22 +179,24 @@ class GraphReader:
             self._visit(graph, function, op)
         return graph
 
-    def _add_arguments(self, graph: Graph, function: Function) -> None:
+    def _add_arguments(self, graph: SbpGraph, function: Function) -> None:
         annotated = notes.read_values(function.op, notes.ARGUMENTS, len(function.inputs))
         placements = placements_of(function.op, notes.ARGUMENTS, len(function.inputs))
-        for number, (value, nd) in enumerate(zip(function.arguments, annotated, strict=True)):
+        for index, (value, nd) in enumerate(zip(function.arguments, annotated, strict=True)):
             desc = static_desc(value)
-            if desc is not None and placements[number] == self.placement:
-                self._check(nd, desc, f"argument {number}", function.op)
+            if desc is not None and placements[index] == self.placement:
+                self._check(nd, desc, f"argument {index}", function.op)
                 candidates = self._value_candidates(desc, nd, True)
-                graph.add(Node(function.op, "argument", [], candidates, constrained=nd is not None), [value], [desc])
+                graph.add(
+                    SbpNode(function.op, "argument", [], candidates, constrained=nd is not None), [value], [desc]
+                )
 
     def _check(self, nd: NdSbp | None, desc: TensorDesc, what: str, op: ir.Operation) -> None:
         if nd is not None:
             notes.expect_layout(nd, desc, self.mesh, what, op.location)
 
     def _value_candidates(self, desc: TensorDesc, nd: NdSbp | None, produced: bool) -> NodeCandidates:
-        """Signatures of a node with one tensor, a result or an operand."""
+        """Candidates of a node with one tensor: its result if `produced`, else its operand."""
         key = (desc, nd, produced)
         if key not in self._layout_candidates:
             layouts = value_layouts(desc, self.mesh) if nd is None else [nd]
@@ -198,7 +204,7 @@ class GraphReader:
             self._layout_candidates[key] = NodeCandidates(signatures)
         return self._layout_candidates[key]
 
-    def _visit(self, graph: Graph, function: Function, op: ir.Operation) -> None:
+    def _visit(self, graph: SbpGraph, function: Function, op: ir.Operation) -> None:
         name = op.name
         if name == "func.return":
             self._visit_return(graph, function, op)
@@ -216,13 +222,15 @@ class GraphReader:
             self._visit_other(graph, op)
 
     @staticmethod
-    def _is_relaxing_cast(graph: Graph, op: ir.Operation) -> bool:
+    def _is_relaxing_cast(graph: SbpGraph, op: ir.Operation) -> bool:
         """Whether a cast is to a less specific type than its operand's."""
         source, result = op.operands[0], from_mlir(op.results[0].type)
         return source in graph.tensors and result is not None and graph.tensors[source].desc.refines(result)
 
-    def _visit_placement_transfer(self, graph: Graph, op: ir.Operation) -> None:
-        """A cast to another placement: a sink of the source's graph and a source of the target's."""
+    def _visit_placement_transfer(self, graph: SbpGraph, op: ir.Operation) -> None:
+        """A cast to another placement: a sink of the graph of the source placement, and a source of the graph of the
+        target placement.
+        """
         tensor, target = graph.tensors.get(op.operands[0]), self.submeshes[placement_of(op)]
         desc, nd = static_desc(op.results[0]), cast_layout(op, self.registry)
         assert desc is not None
@@ -230,7 +238,7 @@ class GraphReader:
         if tensor is not None:
             candidates = self._value_candidates(tensor.desc, None, False)
             graph.add(
-                Node(
+                SbpNode(
                     op,
                     "sent",
                     [tensor],
@@ -240,39 +248,41 @@ class GraphReader:
             )
         if placement_of(op) == self.placement:
             candidates = self._value_candidates(desc, nd, True)
-            graph.add(Node(op, "received", [], candidates, constrained=True), [op.results[0]], [desc])
+            graph.add(SbpNode(op, "received", [], candidates, constrained=True), [op.results[0]], [desc])
 
-    def _visit_parallel_cast(self, graph: Graph, op: ir.Operation) -> None:
+    def _visit_parallel_cast(self, graph: SbpGraph, op: ir.Operation) -> None:
         tensor, nd = graph.tensor(op, 0), cast_layout(op, self.registry)
         self._check(nd, tensor.desc, op.name, op)
-        node = Node(op, "operator", [tensor], NodeCandidates([NdSignature((nd,), (nd,))]), constrained=True)
+        node = SbpNode(op, "operator", [tensor], NodeCandidates([NdSignature((nd,), (nd,))]), constrained=True)
         graph.add(node, [op.results[0]], [tensor.desc])
 
-    def _visit_operator(self, graph: Graph, op: ir.Operation) -> None:
+    def _visit_operator(self, graph: SbpGraph, op: ir.Operation) -> None:
         inputs = [graph.tensor(op, i) for i in range(len(op.operands))]
         key = (op.name, tuple(t.desc for t in inputs), tuple(op.attributes.items()) if len(op.attributes) else ())
         if key not in self._operator_candidates:
             self._operator_candidates[key] = self._candidates(op, inputs)
         call, candidates = self._operator_candidates[key]
         if dialect.named_functions(op):
-            candidates = NodeCandidates(list(candidates.signatures), candidates.work)
+            candidates = NodeCandidates(list(candidates.signatures), candidates.multiply_adds)
         constrained = notes.IN in op.attributes or notes.OUT in op.attributes
-        graph.add(Node(op, "operator", inputs, candidates, constrained=constrained), list(op.results), call.results)
+        graph.add(
+            SbpNode(op, "operator", inputs, candidates, constrained=constrained), list(op.results), call.results
+        )
 
-    def _candidates(self, op: ir.Operation, inputs: Sequence[Tensor]) -> tuple[Call, NodeCandidates]:
+    def _candidates(self, op: ir.Operation, inputs: Sequence[LogicalTensor]) -> tuple[Call, NodeCandidates]:
         record = dialect.record_of(op, self.registry)
         if "one-process" in record.traits and devices(self.mesh) > 1:
             raise PassError(
                 f"{op.name}: expected a program of one rank, got one of the mesh {self.mesh}", op.location
             )
-        rest = iter([t.desc for t in inputs])
+        descs = iter([t.desc for t in inputs])
         try:
-            call = dialect.operand_call(op, record, lambda value: next(rest))
+            call = dialect.operand_call(op, record, lambda value: next(descs))
             call = dialect.bind_results(op, call, [static_desc(v) for v in op.results])
-            signatures, work = nd_signatures(call, self.mesh), work_of(call)
+            signatures, multiply_adds = nd_signatures(call, self.mesh), count_multiply_adds(call)
         except OperatorError as error:
             raise PassError(dialect.message_of(op, error), op.location) from None
-        return call, NodeCandidates(self._constrain(op, call, signatures), work)
+        return call, NodeCandidates(self._constrain(op, call, signatures), multiply_adds)
 
     @staticmethod
     def _constrain(op: ir.Operation, call: Call, signatures: list[NdSignature]) -> list[NdSignature]:
@@ -291,37 +301,37 @@ class GraphReader:
             op.location,
         )
 
-    def _visit_return(self, graph: Graph, function: Function, op: ir.Operation) -> None:
+    def _visit_return(self, graph: SbpGraph, function: Function, op: ir.Operation) -> None:
         annotated = notes.read_values(function.op, notes.RESULTS, len(function.results))
         several = len(function.returns) > 1
         for kind in function.results:
             notes.expect_static(from_mlir(kind), function.op)
-        for number, (value, stated) in enumerate(zip(op.operands, annotated, strict=True)):
+        for index, (value, stated) in enumerate(zip(op.operands, annotated, strict=True)):
             tensor = graph.tensors.get(value)
-            nd = self._repeated if stated is None and several else stated
+            nd = self._broadcast if stated is None and several else stated
             if tensor is not None:
-                self._check(nd, tensor.desc, f"result {number}", op)
+                self._check(nd, tensor.desc, f"result {index}", op)
                 candidates = self._value_candidates(tensor.desc, nd, False)
-                graph.add(Node(op, "result", [tensor], candidates, constrained=nd is not None))
+                graph.add(SbpNode(op, "result", [tensor], candidates, constrained=nd is not None))
 
-    def _visit_other(self, graph: Graph, op: ir.Operation) -> None:
+    def _visit_other(self, graph: SbpGraph, op: ir.Operation) -> None:
         inputs = [graph.tensors[v] for v in op.operands if v in graph.tensors]
         outputs = [(v, d) for v in op.results if (d := static_desc(v)) is not None]
         layouts = self._call_layouts(op) if op.name == "func.call" else None
         if layouts is None:
-            layouts = NdSignature((self._repeated,) * len(inputs), (self._repeated,) * len(outputs))
+            layouts = NdSignature((self._broadcast,) * len(inputs), (self._broadcast,) * len(outputs))
         if inputs or outputs:
-            node = Node(op, "fixed", inputs, NodeCandidates([layouts]), constrained=True)
+            node = SbpNode(op, "fixed", inputs, NodeCandidates([layouts]), constrained=True)
             graph.add(node, [v for v, _ in outputs], [d for _, d in outputs])
         self._add_block_arguments(graph, op)
 
-    def _add_block_arguments(self, graph: Graph, op: ir.Operation, skipped: int = 0) -> None:
-        """Block arguments of an operation are repeated."""
+    def _add_block_arguments(self, graph: SbpGraph, op: ir.Operation, skipped: int = 0) -> None:
+        """Block arguments of an operation are replicated."""
         for value in block_arguments(op, skipped):
             desc = static_desc(value)
             if desc is not None:
-                replicated = NodeCandidates([NdSignature((), (self._repeated,))])
-                graph.add(Node(op, "fixed", [], replicated, constrained=True), [value], [desc])
+                replicated = NodeCandidates([NdSignature((), (self._broadcast,))])
+                graph.add(SbpNode(op, "fixed", [], replicated, constrained=True), [value], [desc])
 
     def _call_layouts(self, op: ir.Operation) -> NdSignature | None:
         """The layouts of a call's operands and results: the layouts of the annotated callee."""
@@ -363,7 +373,7 @@ def operations_in(function: Function) -> list[ir.Operation]:
     return gather(function.op, order=ir.WalkOrder.PRE_ORDER)[1:]
 
 
-def work_of(call: Call) -> int:
+def count_multiply_adds(call: Call) -> int:
     """An estimate of a call's multiply-adds, from its signatures: elements of the results times summed-over sizes.
 
     A dimension is summed over where splitting it leaves partial sums.

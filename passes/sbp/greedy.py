@@ -6,23 +6,23 @@ from collections.abc import Sequence
 
 from oneflow.dialect.nd_sbp import Mesh, NdSbp, NdSignature
 from oneflow.dialect.sbp import B
-from oneflow.passes.sbp.graph import Graph, Node, Tensor
+from oneflow.passes.sbp.graph import LogicalTensor, SbpGraph, SbpNode
 
-#: OneFlow's costs of making partial sums, and of splitting a repeated tensor, on a mesh of one axis.
+#: OneFlow's costs of making partial sums, and of splitting a replicated tensor, on a mesh of one axis.
 NEVER, RARELY = 2**63 - 1, 2**31 - 1
 
 
-def choose_greedily(graph: Graph, mesh: Mesh) -> dict[Node, NdSignature]:
+def choose_greedily(graph: SbpGraph, mesh: Mesh) -> dict[SbpNode, NdSignature]:
     """A signature for every node.
 
     On a mesh of one axis: the signature with the most operands in its layouts (unless the program constrains the
     operator), then with the fewest bytes as OneFlow counts them. On other meshes: the first signature whose operands
-    all agree, else the cheapest. The earlier candidate wins ties. Nodes without operands are repeated.
+    all agree, else the cheapest. The earlier candidate wins ties. Nodes without operands are replicated.
     """
-    chosen: dict[Node, NdSignature] = {}
+    chosen: dict[SbpNode, NdSignature] = {}
     known: dict[tuple[object, ...], NdSignature] = {}
     for node in graph.nodes:
-        layouts = tuple(chosen[t.producer].outputs[t.number] for t in node.inputs)
+        layouts = tuple(chosen[t.producer].outputs[t.result_index] for t in node.inputs)
         key = (id(node.candidates), node.constrained, layouts)
         if key not in known:
             known[key] = _choose(node, layouts, mesh)
@@ -30,7 +30,7 @@ def choose_greedily(graph: Graph, mesh: Mesh) -> dict[Node, NdSignature]:
     return chosen
 
 
-def _choose(node: Node, layouts: Sequence[NdSbp], mesh: Mesh) -> NdSignature:
+def _choose(node: SbpNode, layouts: Sequence[NdSbp], mesh: Mesh) -> NdSignature:
     signatures = node.candidates.signatures
     if node.role == "result" and not node.constrained:
         return NdSignature((tuple(B if s.is_partial else s for s in layouts[0]),), ())
@@ -39,7 +39,7 @@ def _choose(node: Node, layouts: Sequence[NdSbp], mesh: Mesh) -> NdSignature:
     return min(signatures, key=lambda s: priority(node, s, layouts, mesh))
 
 
-def priority(node: Node, signature: NdSignature, layouts: Sequence[NdSbp], mesh: Mesh) -> tuple[int, int]:
+def priority(node: SbpNode, signature: NdSignature, layouts: Sequence[NdSbp], mesh: Mesh) -> tuple[int, int]:
     """The rank of a signature for operands in these layouts: order, then cost; smaller is better."""
     matches = sum(a == b for a, b in zip(signature.inputs, layouts, strict=True))
     operands = list(zip(node.inputs, layouts, signature.inputs, strict=True))
@@ -48,7 +48,7 @@ def priority(node: Node, signature: NdSignature, layouts: Sequence[NdSbp], mesh:
     return -(matches == len(layouts)), sum(_bytes_nd(*o, mesh) for o in operands)
 
 
-def _bytes_1d(tensor: Tensor, layout: NdSbp, wanted: NdSbp) -> int:
+def _bytes_1d(tensor: LogicalTensor, layout: NdSbp, wanted: NdSbp) -> int:
     (old,), (new,) = layout, wanted
     if old == new:
         return 0
@@ -57,7 +57,7 @@ def _bytes_1d(tensor: Tensor, layout: NdSbp, wanted: NdSbp) -> int:
     return RARELY if old == B else tensor.bytes
 
 
-def _bytes_nd(tensor: Tensor, layout: NdSbp, wanted: NdSbp, mesh: Mesh) -> int:
+def _bytes_nd(tensor: LogicalTensor, layout: NdSbp, wanted: NdSbp, mesh: Mesh) -> int:
     """OneFlow's transfer costs, added up over the mesh axes."""
     total = 0
     for old, new, p in zip(layout, wanted, mesh, strict=True):

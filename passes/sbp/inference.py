@@ -13,7 +13,7 @@ from oneflow.passes.sbp import annotations as notes
 from oneflow.passes.sbp.auto import choose_cheapest
 from oneflow.passes.sbp.bodies import Bodies
 from oneflow.passes.sbp.cost import Assignment, Costs
-from oneflow.passes.sbp.graph import Graph, GraphReader, Node, operations_in
+from oneflow.passes.sbp.graph import SbpGraph, SbpGraphBuilder, SbpNode, operations_in
 from oneflow.passes.sbp.greedy import choose_greedily
 from oneflow.passes.sbp.placements import assign_placements
 from oneflow.passes.sbp.sharded_decomposition import decomposable_operators, decompose_operators, operators_to_reshard
@@ -23,26 +23,26 @@ from oneflow.passes.structure import Function, Structure, program_of
 
 @dataclass
 class Inference:
-    """Infers the functions of a program on the placement of `reader`.
+    """Infers the functions of a program on the placement of `graph_builder`.
 
     Attributes:
         strategy: "greedy" or "auto".
         time_limit: how many seconds the solver may take for a function.
         structure: the program.
-        reader, costs: of the placement.
+        graph_builder, costs: of the placement.
         watch: is called with each function that has been inferred.
     """
 
     strategy: str
     time_limit: float
     structure: Structure
-    reader: GraphReader
+    graph_builder: SbpGraphBuilder
     costs: Costs
-    watch: Callable[[Function, Graph, Assignment], None]
+    watch: Callable[[Function, SbpGraph, Assignment], None]
     bodies: Bodies = field(init=False)
 
     def __post_init__(self) -> None:
-        self.bodies = Bodies(self.structure, self.reader, self.costs, self._infer_body, self._write)
+        self.bodies = Bodies(self.structure, self.graph_builder, self.costs, self._infer_body, self._write)
 
     def run(self, function: Function) -> None:
         """Annotates a function, and its operators, on the placement.
@@ -52,22 +52,22 @@ class Inference:
         """
         self._write(function, *self._infer(function))
 
-    def _write(self, function: Function, graph: Graph, assignment: Assignment) -> None:
+    def _write(self, function: Function, graph: SbpGraph, assignment: Assignment) -> None:
         self.bodies.write_bodies(graph, assignment)
-        write_assignment(function, graph, assignment, self.reader)
+        write_assignment(function, graph, assignment, self.graph_builder)
         self.watch(function, graph, assignment)
 
-    def _infer_body(self, function: Function) -> tuple[Graph, Assignment]:
+    def _infer_body(self, function: Function) -> tuple[SbpGraph, Assignment]:
         """The graph and the signatures of a copy of a body, all of which is on this placement.
 
         Raises:
             PassError: a part of it is on another placement.
         """
-        assign_placements(function, self.reader.submeshes, self.reader.registry)
+        assign_placements(function, self.graph_builder.submeshes, self.graph_builder.registry)
         elsewhere = next((op for op in operations_in(function) if crosses(op)), None)
         if elsewhere is not None:
             placement, other_placement = (
-                self.reader.submeshes[p] for p in (self.reader.placement, placement_of(elsewhere))
+                self.graph_builder.submeshes[p] for p in (self.graph_builder.placement, placement_of(elsewhere))
             )
             raise PassError(
                 f"{elsewhere.name}: expected bodies on one placement, {placement}, "
@@ -77,7 +77,7 @@ class Inference:
             )
         return self._infer(function)
 
-    def _infer(self, function: Function) -> tuple[Graph, Assignment]:
+    def _infer(self, function: Function) -> tuple[SbpGraph, Assignment]:
         """The graph of a function, in which operators may have been decomposed, and its signatures."""
         end = time.monotonic() + self.time_limit
         graph, assignment = self._solve(function, end)
@@ -86,43 +86,46 @@ class Inference:
             graph, assignment = self._solve(function, end)
         return graph, assignment
 
-    def _solve(self, function: Function, end: float) -> tuple[Graph, Assignment]:
-        """The graph of a function as it is, and its signatures; operators with bodies and the bodies take turns."""
-        graph = self.reader.read(function)
+    def _solve(self, function: Function, end: float) -> tuple[SbpGraph, Assignment]:
+        """The graph of a function as it is, and its signatures.
+
+        The signatures of operators with bodies, and the signatures in these bodies, are chosen alternately.
+        """
+        graph = self.graph_builder.build(function)
         assignment = self._choose(function, graph, end)
         while self.bodies.add_signature(graph, assignment, replaces=self.strategy == "greedy"):
             assignment = self._choose(function, graph, end)
         return graph, assignment
 
     def _operators_to_decompose(
-        self, function: Function, graph: Graph, assignment: Assignment, end: float
-    ) -> list[Node]:
+        self, function: Function, graph: SbpGraph, assignment: Assignment, end: float
+    ) -> list[SbpNode]:
         """The operators to decompose: with the greedy strategy, operators whose operands would be resharded."""
-        registry = self.reader.registry
+        registry = self.graph_builder.registry
         if self.strategy == "greedy":
             return operators_to_reshard(graph, assignment, registry)
         nodes = decomposable_operators(graph, registry)
         return nodes if nodes and self._is_cheaper_decomposed(function, graph, assignment, end) else []
 
-    def _is_cheaper_decomposed(self, function: Function, graph: Graph, assignment: Assignment, end: float) -> bool:
+    def _is_cheaper_decomposed(self, function: Function, graph: SbpGraph, assignment: Assignment, end: float) -> bool:
         """Whether the decomposed operators cost less, in transfers and computation, than the operators themselves."""
         with function.op.location:
             copy = ir.Module.parse(program_of(function.op).get_asm(assume_verified=True))
         twin = Structure.of(copy.operation).functions[function.name]
-        other = self.reader.read(twin)
-        while nodes := decomposable_operators(other, self.reader.registry):
+        other = self.graph_builder.build(twin)
+        while nodes := decomposable_operators(other, self.graph_builder.registry):
             self._decompose(twin, nodes)
-            other = self.reader.read(twin)
+            other = self.graph_builder.build(twin)
         chosen = self._choose(twin, other, end)
         return self.costs.total(other, chosen) < self.costs.total(graph, assignment)
 
-    def _decompose(self, function: Function, nodes: list[Node]) -> None:
+    def _decompose(self, function: Function, nodes: list[SbpNode]) -> None:
         """Decomposes operators; the new operators get the placement of the old ones."""
-        decompose_operators(nodes, self.reader.registry)
-        if len(self.reader.submeshes) > 1:
-            assign_placements(function, self.reader.submeshes, self.reader.registry)
+        decompose_operators(nodes, self.graph_builder.registry)
+        if len(self.graph_builder.submeshes) > 1:
+            assign_placements(function, self.graph_builder.submeshes, self.graph_builder.registry)
 
-    def _choose(self, function: Function, graph: Graph, end: float) -> Assignment:
+    def _choose(self, function: Function, graph: SbpGraph, end: float) -> Assignment:
         greedy = choose_greedily(graph, self.costs.mesh)
         if self.strategy == "greedy":
             return greedy
@@ -138,7 +141,9 @@ class Inference:
         return cheapest
 
 
-def write_assignment(function: Function, graph: Graph, assignment: Assignment, reader: GraphReader) -> None:
+def write_assignment(
+    function: Function, graph: SbpGraph, assignment: Assignment, graph_builder: SbpGraphBuilder
+) -> None:
     """Annotates a function, and its operators, with what was chosen on a placement."""
     arguments: list[NdSbp] = []
     results: list[NdSbp] = []
@@ -154,22 +159,22 @@ def write_assignment(function: Function, graph: Graph, assignment: Assignment, r
             notes.write_side(node.op, notes.IN, signature.inputs)
         elif node.role == "received":
             notes.write_side(node.op, notes.OUT, signature.outputs)
-    _annotate(function, notes.ARGUMENTS, function.inputs, arguments, reader)
-    _annotate(function, notes.RESULTS, function.results, results, reader)
+    _annotate(function, notes.ARGUMENTS, function.inputs, arguments, graph_builder)
+    _annotate(function, notes.RESULTS, function.results, results, graph_builder)
 
 
 def _annotate(
-    function: Function, name: str, types: Sequence[ir.Type], layouts: Sequence[NdSbp], reader: GraphReader
+    function: Function, name: str, types: Sequence[ir.Type], layouts: Sequence[NdSbp], graph_builder: SbpGraphBuilder
 ) -> None:
     """States the layouts of arguments or results on a placement.
 
-    Arguments and results of a declaration that have no layout are repeated.
+    Arguments and results of a declaration that have no layout are replicated.
     """
     rest = iter(layouts)
     stated = notes.read_values(function.op, name, len(types))
     placements = placements_of(function.op, name, len(types))
     nds = [
-        _layout(t, old, rest, reader.mesh) if placement == reader.placement else old
+        _layout(t, old, rest, graph_builder.mesh) if placement == graph_builder.placement else old
         for t, old, placement in zip(types, stated, placements, strict=True)
     ]
     attributes = [{} if nd is None else {notes.ND_SBP: write_nd_sbp(nd)} for nd in nds]

@@ -39,19 +39,19 @@ class Layouts:
         """
         stated = notes.read_values(function.op, notes.ARGUMENTS, len(function.inputs))
         placements = placements_of(function.op, notes.ARGUMENTS, len(function.inputs))
-        for number, (value, nd, placement) in enumerate(zip(function.arguments, stated, placements, strict=True)):
+        for index, (value, nd, placement) in enumerate(zip(function.arguments, stated, placements, strict=True)):
             if notes.is_tensor(value.type):
-                self.set(value, _required(nd, function.op, f"argument {number}"), placement)
+                self.set(value, _required(nd, function.op, f"argument {index}"), placement)
         self._add_block_arguments(function.op, 1)
 
     def _add_block_arguments(self, op: ir.Operation, skipped: int = 0) -> None:
-        """Records the arguments of an operation's blocks, which are repeated."""
+        """Records the arguments of an operation's blocks, which are replicated."""
         for value in block_arguments(op, skipped):
             if notes.is_tensor(value.type):
-                self.set(value, self._repeated)
+                self.set(value, self._broadcast)
 
     @property
-    def _repeated(self) -> NdSbp:
+    def _broadcast(self) -> NdSbp:
         return broadcast(self.submeshes[WHOLE].mesh)
 
     def set(self, value: ir.Value, nd: NdSbp, placement: str = WHOLE) -> None:
@@ -99,7 +99,7 @@ class Layouts:
 
     def _of_call(self, op: ir.Operation, name: str, values: Sequence[ir.Value]) -> Sequence[NdSbp | None]:
         callee = self.functions.get(qualified_callee(op)) if op.name == "func.call" else None
-        return [self._repeated] * len(values) if callee is None else notes.read_values(callee, name, len(values))
+        return [self._broadcast] * len(values) if callee is None else notes.read_values(callee, name, len(values))
 
     def _if_tensor(self, value: ir.Value, nd: NdSbp | None, op: ir.Operation) -> NdSbp | None:
         return _required(nd, op, "every tensor") if notes.is_tensor(value.type) else None

@@ -19,12 +19,15 @@ class PlacementTransfer:
 
     def elements(self, shape: tuple[int, ...], source_layout: NdSbp) -> int:
         """The elements that ranks of the target need and do not have, for a tensor of this layout on the source."""
-        return sum(self._missing(shape, source_layout, place, rank) for place, rank in enumerate(self.target.members))
+        return sum(
+            self._missing(shape, source_layout, target_index, rank)
+            for target_index, rank in enumerate(self.target.members)
+        )
 
-    def _missing(self, shape: tuple[int, ...], source_layout: NdSbp, place: int, rank: int) -> int:
-        need = local_region(shape, self.layout, self.target.mesh, place)
-        before = self.source.index_of(rank)
-        have = None if before is None else local_region(shape, source_layout, self.source.mesh, before)
+    def _missing(self, shape: tuple[int, ...], source_layout: NdSbp, target_index: int, rank: int) -> int:
+        need = local_region(shape, self.layout, self.target.mesh, target_index)
+        source_index = self.source.index_of(rank)
+        have = None if source_index is None else local_region(shape, source_layout, self.source.mesh, source_index)
         return math.prod(n for _, n in need) - (0 if have is None else _common(need, have))
 
 

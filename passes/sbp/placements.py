@@ -2,7 +2,7 @@
 
 Arguments are annotated with their placement, and `hierarchical_parallel_cast` with the attribute `placement` moves a
 tensor to other ranks. `assign_placements` infers the rest: an operator has the placement of its operands. A value
-without annotation is on all ranks, the placement `mesh`, and is moved to the ranks of its readers.
+without annotation is on all ranks, the placement `mesh`, and is moved to the ranks of its users.
 """
 
 from __future__ import annotations
@@ -76,9 +76,9 @@ class _Assignment:
             self._assign_barrier(op)
             return
         placement = self._common_placement(op)
-        for number, value in enumerate(op.operands):
+        for index, value in enumerate(op.operands):
             if self._at(value) != placement:
-                op.operands[number] = self._transfer(op, value, placement, broadcast(self.submeshes[placement].mesh))
+                op.operands[index] = self._transfer(op, value, placement, broadcast(self.submeshes[placement].mesh))
         self._set_placement(op, placement)
 
     def _assign_barrier(self, op: ir.Operation) -> None:
@@ -175,12 +175,12 @@ class _Assignment:
         stated = placements_of(self.function.op, side, count)
         layouts = notes.read_values(self.function.op, side, count)
         names = []
-        for number, value in enumerate(op.operands):
-            free = layouts[number] is None and notes.PLACEMENT not in dicts[number]
-            placement = self._at(value) if free else self._checked_placement(stated[number], op)
+        for index, value in enumerate(op.operands):
+            free = layouts[index] is None and notes.PLACEMENT not in dicts[index]
+            placement = self._at(value) if free else self._checked_placement(stated[index], op)
             if placement != self._at(value):
-                nd = layouts[number] or broadcast(self.submeshes[placement].mesh)
-                op.operands[number] = self._transfer(op, value, placement, nd)
+                nd = layouts[index] or broadcast(self.submeshes[placement].mesh)
+                op.operands[index] = self._transfer(op, value, placement, nd)
             names.append(placement)
         notes.annotate_values(self.function.op, side, count, lambda i: _named(names[i], op.context))
 

@@ -30,9 +30,7 @@ class Submesh:
         return np.array(self.members).reshape(self.mesh)
 
     def index_of(self, rank: int) -> int | None:
-        """The number in this placement of a rank of the program; None where the placement does not contain the
-        rank.
-        """
+        """The index of a rank of the program in this placement; None where the placement does not contain it."""
         return self.members.index(rank) if rank in self.members else None
 
     def __str__(self) -> str:

@@ -16,7 +16,7 @@ from oneflow.dialect.reader import file_line_column
 from oneflow.passes.sbp.boxing import BoxingStep
 from oneflow.passes.sbp.cost import Assignment, Costs, moves
 from oneflow.passes.sbp.explain import candidates
-from oneflow.passes.sbp.graph import Graph, Node, Tensor
+from oneflow.passes.sbp.graph import LogicalTensor, SbpGraph, SbpNode
 
 WIDTH, HEIGHT, GAP, LEVEL = 210, 46, 26, 108
 #: The colour of each kind of SBP.
@@ -39,13 +39,13 @@ class Drawing:
     """A function with its assignment, and the position of each node: column and level."""
 
     name: str
-    graph: Graph
+    graph: SbpGraph
     assignment: Assignment
     costs: Costs
 
-    def positions(self) -> dict[Node, tuple[int, int]]:
+    def positions(self) -> dict[SbpNode, tuple[int, int]]:
         """Levels by the longest path from an argument, columns in program order."""
-        levels: dict[Node, int] = {}
+        levels: dict[SbpNode, int] = {}
         filled: Counter[int] = Counter()
         positions = {}
         for node in self.graph.nodes:
@@ -54,11 +54,11 @@ class Drawing:
             filled[levels[node]] += 1
         return positions
 
-    def transfers(self) -> Iterator[tuple[Node, Tensor, Sequence[BoxingStep]]]:
+    def transfers(self) -> Iterator[tuple[SbpNode, LogicalTensor, Sequence[BoxingStep]]]:
         """Every use of a tensor, with the steps that move the tensor there."""
         for node in self.graph.nodes:
             for tensor, wanted in zip(node.inputs, self.assignment[node].inputs, strict=True):
-                produced = self.assignment[tensor.producer].outputs[tensor.number]
+                produced = self.assignment[tensor.producer].outputs[tensor.result_index]
                 yield node, tensor, self.costs.boxing.path(produced, wanted, tensor.shape, tensor.width)
 
     def svg(self) -> str:
@@ -71,7 +71,7 @@ class Drawing:
         head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{size[0]}" viewBox="0 0 {size[0]} {size[1]}">'
         return "\n".join([head, *edges, *nodes, "</svg>"])
 
-    def _node(self, node: Node, column: int, level: int) -> Iterator[str]:
+    def _node(self, node: SbpNode, column: int, level: int) -> Iterator[str]:
         x, y = _corner(column, level)
         types = ", ".join(str(t.desc).removeprefix("tensor") for t in (node.outputs or node.inputs))
         about = [file_line_column(node.op.location), str(node), *candidates(node, self.assignment, self.costs)]
@@ -130,7 +130,7 @@ def _marks(layouts: Sequence[NdSbp], right: int, top: int) -> Iterator[str]:
 
 
 def _edge(
-    positions: dict[Node, tuple[int, int]], node: Node, tensor: Tensor, steps: Sequence[BoxingStep]
+    positions: dict[SbpNode, tuple[int, int]], node: SbpNode, tensor: LogicalTensor, steps: Sequence[BoxingStep]
 ) -> Iterator[str]:
     (x, y), (u, v) = _corner(*positions[tensor.producer]), _corner(*positions[node])
     x, y, u, bend = x + WIDTH // 2, y + HEIGHT, u + WIDTH // 2, LEVEL // 3

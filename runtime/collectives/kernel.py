@@ -39,12 +39,12 @@ class Collectives:
         """The kernel of the next collective of the program; types are static."""
         axes, stated = list(op.attrs["mesh_axes"]), list(op.attrs["ranks"])
         members = [self.ranks[m] for m in stated or group(self.mesh_index, self.mesh, axes)]
-        number = self._count
+        index = self._count
         self._count += 1
         among = f"between ranks {members}" if stated else f"along mesh axes {axes}"
-        text = f"step {number}, oneflow.{op.record.name} {among} ({self.sites[number]})"
+        text = f"step {index}, oneflow.{op.record.name} {among} ({self.sites[index]})"
         transport = (self.gpus or self.world).transport(self.ranks[self.mesh_index], members)
-        return _Kernel(op, transport, self.world, self.ranks[self.mesh_index], number, text).external()
+        return _Kernel(op, transport, self.world, self.ranks[self.mesh_index], index, text).external()
 
     def launch_scope(self) -> AbstractContextManager[None]:
         """The step in which a device launches graphs that contain all collectives of the program."""
@@ -61,7 +61,7 @@ class _Kernel:
     transport: Transport
     world: World
     rank: int
-    number: int
+    index: int
     text: str
     workspace: int = 0
     viewed: tuple[tuple[int, ...], list[Array]] = ((), [])
@@ -79,7 +79,7 @@ class _Kernel:
         """Runs the collective."""
         count, arrays = len(self.op.operands), self._arrays(buffers)
         workspace = buffers[len(arrays)] if self.workspace else 0
-        with self.world.step(self.rank, self.number, self.text), self.transport.on_stream(stream, workspace):
+        with self.world.step(self.rank, self.index, self.text), self.transport.on_stream(stream, workspace):
             run_collective(self.op.record.name, self.transport, self.op.attrs, arrays[:count], arrays[count:])
 
     def _arrays(self, buffers: Sequence[int]) -> list[Array]:

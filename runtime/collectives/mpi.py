@@ -29,7 +29,7 @@ T = TypeVar("T")
 HINT = "expected mpi4py and an MPI (pip install oneflow-mlir[mpi])"
 #: The environment variables in which launchers pass the number of ranks.
 SIZE_VARIABLES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "PMIX_SIZE", "MPI_LOCALNRANKS")
-#: The seconds between two looks of a failed rank at the table of the ranks.
+#: The seconds between two reads of the progress table by a failed rank.
 INTERVAL = 0.01
 #: The default of `$ONEFLOW_TIMEOUT`: the seconds that a rank may wait at one step.
 TIMEOUT = 600.0
@@ -161,7 +161,7 @@ class MpiWorld(World):
         self._note(ENDED)
 
     @contextmanager
-    def step(self, rank: int, number: int, text: str, count: int = 1) -> Iterator[None]:
+    def step(self, rank: int, index: int, text: str, count: int = 1) -> Iterator[None]:
         """Notes in the table that this rank waits at a step. After a failure it first waits until all ranks have
         failed.
         """
@@ -178,7 +178,7 @@ class MpiWorld(World):
         key = tuple(members)
         if key not in self._transports:
             group = self.comm.Get_group().Incl(list(key))
-            with self.step(rank, 0, f"the meeting of ranks {list(key)}"):
+            with self.step(rank, 0, f"the creation of a communicator of ranks {list(key)}"):
                 self._transports[key] = MpiTransport(self.comm.Create_group(group))
         return self._transports[key]
 
@@ -193,7 +193,7 @@ class MpiWorld(World):
             raise
 
     def local_rank_and_size(self) -> tuple[int, int]:
-        """The number of this rank among the ranks of this node, and their count."""
+        """The local rank of this process on its node, and the number of ranks of the node."""
         return (self._row, self._table.rows) if self.size > 1 else (0, 1)
 
     def gather(self, text: str, why: str) -> list[str]:

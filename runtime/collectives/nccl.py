@@ -133,7 +133,7 @@ class NcclTransport(Transport):
 
     Args:
         host: the transport between the same members for host arrays.
-        index: the number of this member.
+        index: the index of this member.
         count: the number of members.
     """
 
@@ -202,14 +202,14 @@ class NcclTransport(Transport):
         """A copy on the host, after the work before it is done."""
         copy = np.empty(array.shape, array.dtype)
         if copy.size:
-            driver.copy_out(copy.ctypes.data, _address(array), copy.nbytes, self.stream)
+            driver.copy_to_host(copy.ctypes.data, _address(array), copy.nbytes, self.stream)
             driver.synchronize(self.stream)
         return copy
 
     def store(self, target: Array, array: Array) -> None:
         """A copy from the host."""
         if array.size:
-            driver.copy_in(_address(target), array.ctypes.data, array.nbytes, self.stream)
+            driver.copy_to_device(_address(target), array.ctypes.data, array.nbytes, self.stream)
 
     def all_reduce(self, source: Array, target: Array, reduce: str = "sum") -> None:
         """`ncclAllReduce`."""
@@ -280,7 +280,7 @@ class Gpus:
         if key not in self._transports:
             self.device.use()
             host = self.world.transport(rank, members)
-            with self.world.step(rank, 0, f"the meeting of the GPUs of ranks {list(key)}"):
+            with self.world.step(rank, 0, f"the creation of an NCCL communicator of ranks {list(key)}"):
                 self._transports[key] = NcclTransport(host, key.index(rank), len(key))
         return self._transports[key]
 
@@ -289,7 +289,7 @@ def wait_before_exit(device: driver.Device) -> None:
     """Waits for a device before this process ends, since other ranks depend on its collectives."""
     with contextlib.suppress(driver.CudaError):
         device.use()
-        driver.wait()
+        driver.synchronize_context()
 
 
 @functools.cache

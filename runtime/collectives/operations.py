@@ -81,7 +81,7 @@ def _run_phases(transport: Transport, phases: Sequence[Phases]) -> None:
 
 
 def _batches(transport: Transport, tensors: Sequence[Array]) -> list[list[int]]:
-    """The numbers of the tensors of each call: small tensors are packed into one call, empty tensors are in none.
+    """The indices of the tensors of each call: small tensors are packed into one call, empty tensors are in none.
 
     All members compute the same batches, since the sizes of whole tensors are the same on each.
     """
@@ -179,10 +179,10 @@ def _broadcast(transport: Transport, attrs: Attrs, source: Array, target: Array)
     transport.broadcast(target.reshape(-1), attrs["root"])
 
 
-def _sizes(attrs: Attrs, number: int) -> Sequence[int]:
-    """The sizes of the members' shards of tensor `number`."""
+def _sizes(attrs: Attrs, index: int) -> Sequence[int]:
+    """The sizes of the members' shards of tensor `index`."""
     members = attrs["members"]
-    sizes: Sequence[int] = attrs["sizes"][members * number : members * (number + 1)]
+    sizes: Sequence[int] = attrs["sizes"][members * index : members * (index + 1)]
     return sizes
 
 

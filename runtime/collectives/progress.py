@@ -49,15 +49,15 @@ class ProgressTable:
         with path.open("r+b") as file:
             self._memory = mmap.mmap(file.fileno(), rows * ROW_BYTES)
 
-    def write(self, number: int, row: Row) -> None:
+    def write(self, index: int, row: Row) -> None:
         """Writes a row."""
         text = row.text.encode()[:TEXT_BYTES]
         head = _HEAD.pack(row.rank, row.process, row.state, row.step, row.since, row.failures, len(text))
-        self._memory[number * ROW_BYTES : number * ROW_BYTES + len(head) + len(text)] = head + text
+        self._memory[index * ROW_BYTES : index * ROW_BYTES + len(head) + len(text)] = head + text
 
-    def read(self, number: int) -> Row:
+    def read(self, index: int) -> Row:
         """Reads a row; a row that is being written may be a mixture of two."""
-        at = number * ROW_BYTES
+        at = index * ROW_BYTES
         rank, process, state, step, since, failures, length = _HEAD.unpack_from(self._memory, at)
         text = self._memory[at + _HEAD.size : at + _HEAD.size + min(max(length, 0), TEXT_BYTES)]
         return Row(rank, process, state, step, since, text.decode(errors="replace"), failures)

@@ -26,11 +26,11 @@ class Sharding:
     members: tuple[int, ...] = ()
 
     def __str__(self) -> str:
-        ranks = np.array(self.at).reshape(self.mesh).tolist()
+        ranks = np.array(self.member_at).reshape(self.mesh).tolist()
         return f"ranks {ranks} as {format_nd_sbp(self.nd)}"
 
     @functools.cached_property
-    def at(self) -> tuple[int, ...]:
+    def member_at(self) -> tuple[int, ...]:
         """The member at each index of the mesh."""
         return self.members or tuple(range(devices(self.mesh)))
 
@@ -39,14 +39,14 @@ class Sharding:
         return local_region(shape, self.nd, self.mesh, index)
 
     @functools.cached_property
-    def repeated(self) -> list[int]:
+    def replicated_axes(self) -> list[int]:
         """The mesh axes along which the tensor is replicated."""
         return [k for k, s in enumerate(self.nd) if s.kind != "S"]
 
     def owners(self) -> list[list[int]]:
         """For each distinct shard the mesh indices that have it."""
         indices = range(devices(self.mesh))
-        return [g for p in indices if (g := group(p, self.mesh, self.repeated))[0] == p]
+        return [g for p in indices if (g := group(p, self.mesh, self.replicated_axes))[0] == p]
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class Resharding:
     def transfers(self) -> Iterator[Transfer]:
         """All transfers, in the same order on all members."""
         owners = self.before.owners()
-        for index, receiver in enumerate(self.after.at):
+        for index, receiver in enumerate(self.after.member_at):
             wanted = self.after.region(self.shape, index)
             for indices in owners:
                 owner = self._owner(index, indices)
@@ -79,21 +79,21 @@ class Resharding:
                 common = _intersection(held, wanted)
                 if common is not None:
                     slices = _slices(common, held), _slices(common, wanted)
-                    yield Transfer(self.before.at[owner], receiver, common, *slices)
+                    yield Transfer(self.before.member_at[owner], receiver, common, *slices)
 
     def _owner(self, index: int, indices: list[int]) -> int:
         """The owner among `indices` that sends to the receiver at `index`: the receiver itself if it is an owner; for
         equal meshes the owner nearest in the mesh.
         """
-        own = [p for p in indices if self.before.at[p] == self.after.at[index]]
+        own = [p for p in indices if self.before.member_at[p] == self.after.member_at[index]]
         if own:
             return own[0]
         if self.before.mesh != self.after.mesh:
             return indices[index % len(indices)]
-        at, number = coordinate(index, self.before.mesh), 0
-        for axis in self.before.repeated:
-            number = number * self.before.mesh[axis] + at[axis]
-        return indices[number]
+        coordinates, owner_index = coordinate(index, self.before.mesh), 0
+        for axis in self.before.replicated_axes:
+            owner_index = owner_index * self.before.mesh[axis] + coordinates[axis]
+        return indices[owner_index]
 
     def run(self, transport: Transport, me: int, source: Array | None, target: Array | None) -> None:
         """Runs the part of member `me`, which has `source` and receives `target`; either may be None."""

@@ -35,7 +35,7 @@ class WorldError(RuntimeError):
 
 
 class Transport(ABC):
-    """The collectives of one rank within a group whose members are numbered from 0; all members call the same method.
+    """The collectives of one rank within a group whose members are counted from 0; all members call the same method.
 
     Arrays are flat and contiguous. Arrays of a device transport are in device memory: nothing but `copy`, `clear`,
     `fetch` and `store` may access the elements.
@@ -91,7 +91,7 @@ class Transport(ABC):
 
     @abstractmethod
     def all_gather(self, source: Array, target: Array, counts: Sequence[int]) -> None:
-        """Puts all members' `source`, of `counts` elements, one behind the other into every `target`."""
+        """Puts all members' `source`, of `counts` elements, one after the other into every `target`."""
 
     @abstractmethod
     def all_to_all(self, source: Array, target: Array, sent: Sequence[int], received: Sequence[int]) -> None:
@@ -147,7 +147,7 @@ class World(ABC):
     def gather(self, text: str, why: str) -> list[str]:
         """The texts of all ranks; all ranks of this process have the same text. `why` names the step in messages."""
 
-    def step(self, rank: int, number: int, text: str, count: int = 1) -> AbstractContextManager[None]:
+    def step(self, rank: int, index: int, text: str, count: int = 1) -> AbstractContextManager[None]:
         """Notes that `rank` is at a step, the last of `count`; the watchdog names the step if the step does not
         return.
         """
@@ -163,10 +163,10 @@ class World(ABC):
         others = [r for r, t in enumerate(digests) if t != digests[0]]
         if not others:
             return
-        wanted = self.gather(what, "telling what is wanted")
+        wanted = self.gather(what, "comparing calls")
         if len(set(wanted)) > 1:
-            raise WorldError(_disagreement(self.gather(f"{what} at {_user_line()}", "telling what is wanted")))
-        texts = self.gather(text, "telling what is wanted")
+            raise WorldError(_disagreement(self.gather(f"{what} at {_user_line()}", "comparing calls")))
+        texts = self.gather(text, "comparing calls")
         one, other = _difference(texts[0], texts[others[0]])
         raise WorldError(
             f"expected all ranks to have the same {what}, but rank {others[0]} has {other!r} where rank 0 has"
@@ -174,16 +174,16 @@ class World(ABC):
         )
 
 
-def _disagreement(wishes: Sequence[str]) -> str:
+def _disagreement(requests: Sequence[str]) -> str:
     """The message about ranks that make different calls."""
     ranks: dict[str, list[str]] = {}
-    for rank, wish in enumerate(wishes):
-        ranks.setdefault(wish, []).append(str(rank))
-    wishes_of_ranks = [
-        f"rank{'s' * (len(who) > 1)} {' and '.join(who)} want{'s' * (len(who) == 1)} {wish}"
-        for wish, who in ranks.items()
+    for rank, request in enumerate(requests):
+        ranks.setdefault(request, []).append(str(rank))
+    requests_of_ranks = [
+        f"rank{'s' * (len(who) > 1)} {' and '.join(who)} request{'s' * (len(who) == 1)} {request}"
+        for request, who in ranks.items()
     ]
-    return f"expected all ranks to want the same, but {', '.join(wishes_of_ranks)}; {ORDER}"
+    return f"expected all ranks to request the same, but {', '.join(requests_of_ranks)}; {ORDER}"
 
 
 def _user_line() -> str:

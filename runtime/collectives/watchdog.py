@@ -46,22 +46,22 @@ class Watchdog:
         self.launcher = os.pidfd_open(launcher) if launcher is not None and self.is_deferred else None
         self.poll = select.epoll()
         self.running: dict[int, int] = {}
-        for number, row in enumerate(self.table.all()):
+        for index, row in enumerate(self.table.all()):
             try:
                 handle = os.pidfd_open(row.process)
             except ProcessLookupError:
-                self.rank_ended(number)
+                self.rank_ended(index)
                 continue
-            self.running[handle] = number
+            self.running[handle] = index
             self.poll.register(handle, select.EPOLLIN)
 
     def run(self) -> None:
         """Watches until no rank is running."""
         while self.running:
             for handle, _ in self.poll.poll(INTERVAL, maxevents=1):
-                number = self.running.pop(handle)
+                index = self.running.pop(handle)
                 self.poll.unregister(handle)
-                self.rank_ended(number)
+                self.rank_ended(index)
             self.check_waiting()
         self.close()
 
@@ -74,9 +74,9 @@ class Watchdog:
             select.select([self.launcher], [], [], REPORT_TIMEOUT)
             print(message, file=self.stream, flush=True)
 
-    def rank_ended(self, number: int) -> None:
+    def rank_ended(self, index: int) -> None:
         """Handles the end of the process of a rank."""
-        row = self.table.read(number)
+        row = self.table.read(index)
         if row.state not in (ENDED, FAILED):
             self.abort(f"rank {row.rank} (process {row.process}) died {_where(row)}")
 

@@ -34,14 +34,14 @@ class Owner:
     def _wait_for_users(self, driver: Any) -> None:
         """Makes later work of the owning stream wait for the work that the other users have so far."""
         for user in self.users:
-            driver.make_wait(user, self.stream.handle)
+            driver.wait_stream(user, self.stream.handle)
 
 
 class Memory(Owner):
     """Device memory of this package. The memory is freed with its last array, after the work of all streams that used
     it.
 
-    With a `pool`, the memory comes from the pool and goes back there. `is_recyclable` memory, such as the memory of
+    With a `pool`, the memory is taken from the pool and returned to it. `is_recyclable` memory, such as the memory of
     results, is cached by the stream instead of freed.
     """
 
@@ -64,7 +64,7 @@ class Memory(Owner):
             if is_plain and self.stream.cache_if_space(self.address, self.size):
                 return
             if self.users or pool is None:
-                with driver.within(self.stream.device.context):
+                with driver.current_context(self.stream.device.context):
                     self._free(driver, pool is None)
             if pool is not None:
                 pool.addresses.append(self.address)
@@ -92,7 +92,7 @@ class BorrowedMemory(Owner):
 
     def __del__(self, driver: Any = driver, at_exit: Any = driver.AT_EXIT) -> None:
         try:
-            with driver.within(self.stream.device.context):
+            with driver.current_context(self.stream.device.context):
                 self._wait_for_users(driver)
                 self.stream.release_after_use(self.holder, driver)
         except at_exit:
@@ -140,7 +140,7 @@ class CudaArray(DeviceArray):
         array = np.require(array, array.dtype.newbyteorder("="), ("C", "A"))
         result = CudaArray.empty(array.shape, dtypes.from_numpy(array.dtype), stream)
         if array.size:
-            driver.copy_in(result.address, array.ctypes.data, array.nbytes, stream.handle)
+            driver.copy_to_device(result.address, array.ctypes.data, array.nbytes, stream.handle)
         return result
 
     @staticmethod
@@ -171,12 +171,12 @@ class CudaArray(DeviceArray):
         """A copy on the host, after the stream has computed the values.
 
         Raises:
-            PositionError: the program that computes the array met a position out of range.
+            OutOfBoundsError: the program that computes the array read an index out of bounds.
         """
         self.device.use()
         result = np.empty(self.shape, self.dtype.numpy)
         if result.size:
-            driver.copy_out(result.ctypes.data, self.address, result.nbytes, self.stream.handle)
+            driver.copy_to_host(result.ctypes.data, self.address, result.nbytes, self.stream.handle)
         driver.synchronize(self.stream.handle)
         if self.check is not None:
             self.check()
@@ -198,7 +198,7 @@ class CudaArray(DeviceArray):
         if not isinstance(other, CudaArray) or other.device is not self.device:
             host = np.ascontiguousarray(other if isinstance(other, np.ndarray) else other.numpy())
             if host.size:
-                driver.copy_in(self.address, host.ctypes.data, host.nbytes, self.stream.handle)
+                driver.copy_to_device(self.address, host.ctypes.data, host.nbytes, self.stream.handle)
             return
         other.use_on(self.stream)
         self.check = other.check
@@ -217,7 +217,7 @@ class CudaArray(DeviceArray):
                 "version": 3, "strides": None, "stream": int(self.stream.handle)}  # fmt: skip
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return dlpack.CUDA, self.device.number
+        return dlpack.CUDA, self.device.ordinal
 
     def __dlpack__(self, *, stream: int | None = None, max_version: Any = None, dl_device: Any = None,
                    copy: bool | None = None) -> Any:  # fmt: skip
@@ -228,7 +228,7 @@ class CudaArray(DeviceArray):
         if stream != -1:
             exported.device.use()
             handle = driver.LEGACY if stream is None else stream
-            driver.make_wait(exported.stream.handle, handle)
+            driver.wait_stream(exported.stream.handle, handle)
             exported._add_user(handle)
         return dlpack.export(exported, exported.address, exported.shape, exported.dtype, exported.__dlpack_device__())
 
@@ -314,6 +314,6 @@ def _copy_strided(
     first = sum(min(r, 0) for r in reach)
     span = np.empty(sum(map(abs, reach)) + kind.itemsize, np.uint8)
     stream.device.use()
-    driver.copy_out(span.ctypes.data, address + first, span.nbytes, stream.handle)
+    driver.copy_to_host(span.ctypes.data, address + first, span.nbytes, stream.handle)
     driver.synchronize(stream.handle)
     return CudaArray.of(np.ndarray(shape, kind, span.data, -first, strides), stream.device)

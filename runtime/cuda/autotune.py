@@ -79,7 +79,7 @@ def _first_launches(script: Script) -> Iterable[Launch]:
 def _writes_arguments(launch: Launch, script: Script) -> bool:
     results = {i: r.argument for i, r in enumerate(script.results)}
     regions = [script.regions[launch.arguments[i] >> OFFSET_BITS] for i in launch.writes]
-    return any(r.kind == "argument" or (r.kind == "result" and results[r.number] is not None) for r in regions)
+    return any(r.kind == "argument" or (r.kind == "result" and results[r.index] is not None) for r in regions)
 
 
 def _fastest(candidates: Sequence[Source], launch: Launch, bases: Sequence[int], device: driver.Device, stream: Any,
@@ -111,7 +111,7 @@ def _time(source: Source, launch: Launch, bases: Sequence[int], device: driver.D
             launch.kernel, programs, (*launch.arguments[:count], 0, 0), launch.pointers[:-1], launch.writes
         )
         step = LaunchStep(command, Kernel(source, binary))
-        step.set(bases)
+        step.resolve(bases)
         step.parameters.slots[count] = scratch
         return microseconds(lambda: step.launch(stream), device.target, stream)
     except (CompileError, driver.CudaError):

@@ -41,13 +41,13 @@ def device_count() -> int:
         return 0
 
 
-def open_device(number: int) -> driver.Device:
-    """A device by number.
+def open_device(ordinal: int) -> driver.Device:
+    """The device of an ordinal.
 
     Raises:
         CudaError: there is no such device.
     """
-    return driver.device(number)
+    return driver.device(ordinal)
 
 
 def holds(value: Any) -> bool:
@@ -79,12 +79,12 @@ def make_stream(device: int) -> streams.Stream:
 
 
 def current_stream(device: int) -> streams.Stream:
-    """The stream to which this thread's work on a device goes."""
+    """The stream on which this thread enqueues work for a device."""
     return streams.current(driver.device(device))
 
 
 def using_stream(stream: streams.Stream) -> AbstractContextManager[streams.Stream]:
-    """A context in which this thread's work on the device of a stream goes to that stream."""
+    """A context in which this thread enqueues work for the device of a stream on that stream."""
     return streams.using(stream)
 
 

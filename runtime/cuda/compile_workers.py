@@ -24,7 +24,7 @@ from oneflow.runtime import native
 from oneflow.runtime.cuda.compiler import FIRST, Binary, CompileError, compile_source
 
 #: The program of the parent process of the workers. The arguments of the program are `sys.path` as JSON, the
-#: architecture, and the file numbers of the connections. `-P` keeps the current folder out of `sys.path`.
+#: architecture, and the file descriptors of the connections. `-P` keeps the current folder out of `sys.path`.
 WORKER_MAIN = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]);"
     "import oneflow.runtime.cuda.compile_workers as workers; workers.serve()"
@@ -167,12 +167,12 @@ class CompileWorkers:
 
 def _start_parent(arch: str, connections: Sequence[Connection]) -> subprocess.Popen[bytes]:
     """Starts the parent process, from which one worker is forked for each connection."""
-    numbers = [connection.fileno() for connection in connections]
+    descriptors = [connection.fileno() for connection in connections]
     # Python ignores entries of `sys.path` that are not strings.
     paths = json.dumps([path for path in sys.path if isinstance(path, str)])
-    command = [sys.executable or "python", "-P", "-c", WORKER_MAIN, paths, arch, *map(str, numbers)]
+    command = [sys.executable or "python", "-P", "-c", WORKER_MAIN, paths, arch, *map(str, descriptors)]
     # A new session keeps interrupts from the keyboard away from the workers.
-    process = subprocess.Popen(command, pass_fds=numbers, start_new_session=True)
+    process = subprocess.Popen(command, pass_fds=descriptors, start_new_session=True)
     for connection in connections:
         connection.close()
     return process
@@ -183,7 +183,7 @@ def serve() -> None:
     os.dup2(2, 1)
     with contextlib.suppress(CompileError):
         compile_source(FIRST, sys.argv[2])
-    connections = [Connection(int(number)) for number in sys.argv[3:]]
+    connections = [Connection(int(descriptor)) for descriptor in sys.argv[3:]]
     while connections:
         own = connections.pop()
         if os.fork() == 0:

@@ -79,14 +79,14 @@ def parse_arch(text: str) -> int:
     Raises:
         CompileError: the text has another form.
     """
-    number = text.removeprefix("sm_").removesuffix("a")
-    if not text.startswith("sm_") or not number.isdigit():
+    capability = text.removeprefix("sm_").removesuffix("a")
+    if not text.startswith("sm_") or not capability.isdigit():
         raise CompileError(f"expected an architecture like sm_90, got {text!r}")
-    return int(number)
+    return int(capability)
 
 
 def load_function(source: Source) -> Any:
-    """The kernel as a function of Triton, which reads the text of the function from `linecache`."""
+    """The kernel as a Triton function (`JITFunction`), which reads the text of the function from `linecache`."""
     digest = hashlib.sha256(source.text.encode()).hexdigest()[:8]
     name = f"<triton {source.name} {digest}>"
     namespace: dict[str, Any] = {"__name__": f"oneflow_kernel_{source.name}"}
@@ -106,10 +106,10 @@ def compile_source(source: Source, arch: str = DEFAULT_GPU) -> Binary:
     Raises:
         CompileError: Triton is missing or refuses the kernel, or the kernel exceeds shared memory.
     """
-    number = parse_arch(arch)
+    capability = parse_arch(arch)
     triton()
     try:
-        return _compile(source, number)
+        return _compile(source, capability)
     except CompileError:
         raise
     except Exception as error:
@@ -122,21 +122,21 @@ def _root(error: BaseException) -> BaseException:
     return error if error.__cause__ is None else _root(error.__cause__)
 
 
-def _compile(source: Source, number: int) -> Binary:
-    gpu = _target_of(f"sm_{number}")
+def _compile(source: Source, capability: int) -> Binary:
+    gpu = _target_of(f"sm_{capability}")
     source, lifted = lift_descriptors(source, gpu.has_tma)
     signature = dict(source.parameters)
     pointers = [i for i, p in enumerate(source.parameters) if p.is_pointer]
     hints = {(i,): [["tt.divisibility", VECTOR_BYTES]] for i in pointers}
     ast = _language(source)(load_function(source), signature, {}, hints)
-    target, limit = triton("backends.compiler").GPUTarget("cuda", number, WARP), gpu.block_shared_bytes
+    target, limit = triton("backends.compiler").GPUTarget("cuda", capability, WARP), gpu.block_shared_bytes
     for stages in range(source.stages, 0, -1):
         options = {"num_warps": source.warps, "num_stages": stages, "maxnreg": source.registers or None}
         stage_results, metadata = _stages(ast, target, options, limit)
         if metadata["shared"] <= limit:
             break
     else:
-        got = f"of shared memory on sm_{number}, got {metadata['shared']}"
+        got = f"of shared memory on sm_{capability}, got {metadata['shared']}"
         raise CompileError(f"kernel {source.name}: expected at most {limit} bytes {got}")
     sizes = metadata["shared"], metadata["num_warps"], metadata["global_scratch_size"]
     return Binary(

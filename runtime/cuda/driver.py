@@ -110,7 +110,7 @@ def device_count() -> int:
 class Device:
     """A device. The primary context of the device is shared with the other libraries of the process."""
 
-    number: int
+    ordinal: int
     handle: Any
     context: Any
     pool: Any
@@ -118,7 +118,7 @@ class Device:
     @functools.cached_property
     def name(self) -> str:
         """The name that users write."""
-        return f"cuda:{self.number}"
+        return f"cuda:{self.ordinal}"
 
     def __str__(self) -> str:
         return self.name
@@ -180,36 +180,36 @@ _open_lock = threading.Lock()
 _devices: dict[int, Device] = {}
 
 
-def device(number: int = 0) -> Device:
-    """A device by number.
+def device(ordinal: int = 0) -> Device:
+    """The device of an ordinal.
 
     Raises:
         CudaError: the device does not exist.
     """
-    opened = _devices.get(number)
+    opened = _devices.get(ordinal)
     if opened is None:
         with _open_lock:
-            opened = _devices.get(number) or _devices.setdefault(number, _open(number))
+            opened = _devices.get(ordinal) or _devices.setdefault(ordinal, _open(ordinal))
     return opened
 
 
-def _open(number: int) -> Device:
+def _open(ordinal: int) -> Device:
     count = device_count()
-    if not 0 <= number < count:
-        raise CudaError(f"expected a CUDA device cuda:{number}, the machine has {count or 'none'}")
-    handle = call("cuDeviceGet", number)
+    if not 0 <= ordinal < count:
+        raise CudaError(f"expected a CUDA device cuda:{ordinal}, the machine has {count or 'none'}")
+    handle = call("cuDeviceGet", ordinal)
     context = call("cuDevicePrimaryCtxRetain", handle)
     pool = call("cuDeviceGetDefaultMemPool", handle)
     # Without this threshold every synchronization would return free memory to the system.
     threshold = _cuda().CUmemPool_attribute.CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
     call("cuMemPoolSetAttribute", pool, threshold, _cuda().cuuint64_t(2**64 - 1))
-    opened = Device(number, handle, context, pool)
+    opened = Device(ordinal, handle, context, pool)
     opened.use()
     return opened
 
 
 @contextlib.contextmanager
-def within(context: Any) -> Iterator[None]:
+def current_context(context: Any) -> Iterator[None]:
     """Makes a context current in the calling thread within a block; objects are freed in any thread."""
     call("cuCtxPushCurrent", context)
     try:
@@ -223,13 +223,13 @@ def make_stream() -> Any:
     return call("cuStreamCreate", 0)
 
 
-def make_urgent_stream() -> Any:
+def make_high_priority_stream() -> Any:
     """Creates a non-blocking stream of the highest priority."""
     _, first = call("cuCtxGetStreamPriorityRange")
     return call("cuStreamCreateWithPriority", int(_cuda().CUstream_flags.CU_STREAM_NON_BLOCKING), first)
 
 
-def wait() -> None:
+def synchronize_context() -> None:
     """Waits until all work of the current context is done."""
     call("cuCtxSynchronize")
 
@@ -247,12 +247,12 @@ def make_event() -> Any:
     return call("cuEventCreate", _cuda().CUevent_flags.CU_EVENT_DISABLE_TIMING)
 
 
-def record(event: Any, stream: Any) -> None:
+def record_event(event: Any, stream: Any) -> None:
     """Records an event on a stream."""
     call("cuEventRecord", event, stream)
 
 
-def has_passed(event: Any) -> bool:
+def is_event_complete(event: Any) -> bool:
     """Whether a recorded event has completed."""
     (status,) = _cuda().cuEventQuery(event)
     if status not in (0, NOT_READY):
@@ -260,14 +260,14 @@ def has_passed(event: Any) -> bool:
     return bool(status == 0)
 
 
-def make_wait(before: Any, after: Any) -> None:
-    """Makes later work of stream `after` wait for the work that stream `before` has so far."""
+def wait_stream(producer: Any, consumer: Any) -> None:
+    """Makes later work of stream `consumer` wait for the work that stream `producer` has so far."""
     context = int(call("cuCtxGetCurrent"))
     known = _events.__dict__.setdefault("by_context", {})
     if context not in known:
         known[context] = make_event()
-    record(known[context], before)
-    call("cuStreamWaitEvent", after, known[context], 0)
+    record_event(known[context], producer)
+    call("cuStreamWaitEvent", consumer, known[context], 0)
 
 
 def allocate(size: int, stream: Any) -> int:
@@ -305,20 +305,20 @@ def is_pinned(address: int) -> bool:
 
 
 def device_of(address: int) -> int:
-    """The number of the device of a device address."""
+    """The ordinal of the device of a device address."""
     kind = _cuda().CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
     device_count()
     return int(call("cuPointerGetAttribute", kind, address))
 
 
-def copy_in(target: int, source: int, size: int, stream: Any) -> None:
+def copy_to_device(target: int, source: int, size: int, stream: Any) -> None:
     """Copies host memory to the device; the host may overwrite `source` when this returns."""
     call("cuMemcpyHtoDAsync", target, source, size, stream)
     if is_pinned(source):
         synchronize(stream)
 
 
-def copy_out(target: int, source: int, size: int, stream: Any) -> None:
+def copy_to_host(target: int, source: int, size: int, stream: Any) -> None:
     """Copies device memory to the host, in stream order."""
     call("cuMemcpyDtoHAsync", target, source, size, stream)
 
@@ -388,10 +388,10 @@ class Module:
         self.handle = call("cuModuleLoadData", cubin)
         self.context = call("cuCtxGetCurrent")
 
-    def __del__(self, call: Any = call, within: Any = within, error: Any = CudaError) -> None:
+    def __del__(self, call: Any = call, current_context: Any = current_context, error: Any = CudaError) -> None:
         if hasattr(self, "context"):
             try:
-                with within(self.context):
+                with current_context(self.context):
                     call("cuModuleUnload", self.handle)
             except (error, TypeError):
                 return
@@ -416,9 +416,9 @@ class Parameters:
     def __init__(self, count: int, others: Sequence[int] = ()) -> None:
         self.slots = (ctypes.c_int64 * count)()
         base = ctypes.addressof(self.slots)
-        places = [base + 8 * i for i in range(count)]
-        places[count - 2 : count - 2] = others
-        self.pointers = (ctypes.c_void_p * len(places))(*places)
+        addresses = [base + 8 * i for i in range(count)]
+        addresses[count - 2 : count - 2] = others
+        self.pointers = (ctypes.c_void_p * len(addresses))(*addresses)
         self.address = ctypes.addressof(self.pointers)
 
 
@@ -428,8 +428,8 @@ def encode_tensor_map(target: int, address: int, how: tuple[Any, ...]) -> None:
     `how` are the arguments that `TensorMap` computes for `cuTensorMapEncodeTiled`.
     """
     kind, rank, *rest = how
-    place = ctypes.c_void_p(target), kind, rank, ctypes.c_void_p(address)
-    status = _library().cuTensorMapEncodeTiled(*place, *rest)
+    head = ctypes.c_void_p(target), kind, rank, ctypes.c_void_p(address)
+    status = _library().cuTensorMapEncodeTiled(*head, *rest)
     if status != 0:
         raise error_of_status("cuTensorMapEncodeTiled", status)
 

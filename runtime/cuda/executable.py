@@ -41,7 +41,7 @@ from oneflow.runtime.cuda.steps import Kernel, Steps
 from oneflow.runtime.cuda.stream import Stream, current
 from oneflow.runtime.executable import Options
 from oneflow.runtime.external import make_externals
-from oneflow.runtime.failures import KernelError, position_error
+from oneflow.runtime.failures import KernelError, out_of_bounds_error
 from oneflow.runtime.footprint import Footprint
 from oneflow.runtime.program_source import ProgramSource, signature_of
 from oneflow.runtime.spans import overlapping_pairs
@@ -105,7 +105,7 @@ class CudaExecutable:
     Attributes:
         limits: of launches on the device.
         last_run: the replay cache of the last run, if it has one.
-        on_device: the external kernels that take device memory, by number.
+        on_device: the external kernels that take device memory, by index.
         host_kernels: the kernels of the program that run on the host, by name.
         failure_words: host memory in which kernels note failed checks, three words for each check.
     """
@@ -152,8 +152,8 @@ class CudaExecutable:
     def __del__(self, at_exit: Any = driver.AT_EXIT) -> None:
         if getattr(self, "failure_words", None) is not None:
             try:
-                with driver.within(self.device.context):
-                    driver.wait()
+                with driver.current_context(self.device.context):
+                    driver.synchronize_context()
                     driver.free_host_words(self.failure_words)
             except at_exit:
                 return
@@ -193,7 +193,7 @@ class CudaExecutable:
         Raises:
             ArgumentError: an argument is missing, unknown, or of another type, rank, size or device.
             KernelError: a kernel of a user's operator failed.
-            PositionError: a position in the data is out of range.
+            OutOfBoundsError: an index in the data is out of bounds.
             SizeError: sizes known only at run time do not match.
             OutOfMemoryError: the device has too little memory.
         """
@@ -239,26 +239,26 @@ class CudaExecutable:
         cache.steps.run(cache.addresses(arguments, results), stream.handle)
         return results
 
-    def _arguments(self, numbered: Iterable[tuple[int, Any]], stream: Stream) -> list[CudaArray]:
-        """Numbered arguments as arrays on the device. An array of the expected type on the stream is passed
+    def _arguments(self, indexed: Iterable[tuple[int, Any]], stream: Stream) -> list[CudaArray]:
+        """Arguments with their indices as arrays on the device. An array of the expected type on the stream is passed
         as it is.
         """
         arrays = []
-        for number, value in numbered:
-            shape, dtype = self._signature[number]
+        for index, value in indexed:
+            shape, dtype = self._signature[index]
             plain = type(value) is CudaArray and value.stream is stream and value.address % ALIGNMENT == 0
             same = plain and value.shape == shape and value.dtype is dtype
-            arrays.append(value if same else self._argument(number, value, stream))
+            arrays.append(value if same else self._argument(index, value, stream))
         return arrays
 
-    def _argument(self, number: int, value: Any, stream: Stream) -> CudaArray:
-        known = self._scalars.get(number)
+    def _argument(self, index: int, value: Any, stream: Stream) -> CudaArray:
+        known = self._scalars.get(index)
         if known is not None and known[0] is value and known[2].stream is stream and value.tobytes() == known[1]:
             return known[2]
-        parameter = self.inputs[number]
+        parameter = self.inputs[index]
         if not is_on_device(value):
             host = as_array(parameter, value)
-            return CudaArray.of(host, self.device) if host.ndim else self._scalar(number, host, stream)
+            return CudaArray.of(host, self.device) if host.ndim else self._scalar(index, host, stream)
         try:
             array = from_other(value)
         except (TypeError, ValueError) as error:
@@ -268,12 +268,12 @@ class CudaExecutable:
         # Kernels load 16 bytes at a time.
         return array if array.address % ALIGNMENT == 0 else array.copy()
 
-    def _scalar(self, number: int, array: np.ndarray, stream: Stream) -> CudaArray:
+    def _scalar(self, index: int, array: np.ndarray, stream: Stream) -> CudaArray:
         """A host scalar as an array on the device, which is reused while the value is the same."""
-        known, data = self._scalars.get(number), array.tobytes()
+        known, data = self._scalars.get(index), array.tobytes()
         if known is None or known[1] != data or known[2].stream is not stream:
             known = array, data, CudaArray.of(array, self.device)
-        self._scalars[number] = array, *known[1:]
+        self._scalars[index] = array, *known[1:]
         return known[2]
 
     def _start(self, arrays: Sequence[Any], arguments: list[CudaArray], stream: Stream) -> list[CudaArray]:
@@ -316,9 +316,9 @@ class CudaExecutable:
             array.check = check
         results: list[Any] = [None if n is None else arguments[n] for n in steps.donated_by_result]
         spares = steps.result_pools_on(stream)
-        for number, size, shape in steps.own_results:
-            memory = Memory(size, stream, spares[number], is_recyclable=True)
-            results[number] = CudaArray(memory, memory.address, shape, self.outputs[number].dtype, stream, check)
+        for index, size, shape in steps.own_results:
+            memory = Memory(size, stream, spares[index], is_recyclable=True)
+            results[index] = CudaArray(memory, memory.address, shape, self.outputs[index].dtype, stream, check)
         return results
 
     def _tune(self, steps: Steps, addresses: Sequence[int], stream: Stream) -> None:
@@ -337,8 +337,8 @@ class CudaExecutable:
         if sizes not in self._steps_by_sizes:
             try:
                 script = record(self.program, sizes, self.scratch, self.on_device, self.limits)
-                for number, result in enumerate(script.results):
-                    result.shape = self.result_shape(number, result.shape)
+                for index, result in enumerate(script.results):
+                    result.shape = self.result_shape(index, result.shape)
                 counts = len(self.inputs), len(self.outputs)
                 known = self.kernels, self.device.context, counts, self.call_external
                 graphs = self.limits.min_graph_commands, self._graphs
@@ -352,9 +352,9 @@ class CudaExecutable:
         """The dynamic sizes of the arguments."""
         return tuple(tuple(a.shape[i] for i in axes) for a, axes in zip(arguments, self._dynamic, strict=True))
 
-    def result_shape(self, number: int, shape: tuple[int, ...]) -> tuple[int, ...]:
+    def result_shape(self, index: int, shape: tuple[int, ...]) -> tuple[int, ...]:
         """The shape of a result, given that in the plan, where complex numbers are pairs along a last axis."""
-        return shape[:-1] if self.outputs[number].dtype.is_complex else shape
+        return shape[:-1] if self.outputs[index].dtype.is_complex else shape
 
     def _copy_overlapping_donations(self, arguments: list[CudaArray], steps: Steps) -> list[CudaArray]:
         """The arguments; donated ones that overlap kept scalars or other arguments are copied."""
@@ -374,36 +374,34 @@ class CudaExecutable:
         steps.disjoint_addresses = addresses
         return arguments
 
-    def call_external(self, number: int, addresses: Sequence[int], stream: Any = None) -> None:
+    def call_external(self, index: int, addresses: Sequence[int], stream: Any = None) -> None:
         """Calls an external kernel on the memory of operands and results: host memory, or device memory on a stream.
 
         Raises:
             KernelError: the kernel fails.
         """
-        external = self._externals[number]
+        external = self._externals[index]
         handle = None if stream is None else int(stream)
         memory = (ctypes.c_void_p * len(addresses))(*addresses)
         if Launch(external.kernel.function)(external.kernel.context, memory, handle) != 0:
-            raise KernelError(
-                f"{external.call.error(external.kernel.error())}{self._source.call_locations()[number]}"
-            )
+            raise KernelError(f"{external.call.error(external.kernel.error())}{self._source.call_locations()[index]}")
 
-    def reads(self, number: int) -> bool:
-        """Whether the program reads the elements of argument `number`, not its type alone."""
-        return self._source.reads[number]
+    def reads(self, index: int) -> bool:
+        """Whether the program reads the elements of argument `index`, not its type alone."""
+        return self._source.reads[index]
 
     def check(self) -> None:
         """Raises the first failed check that kernels have noted, and clears all.
 
         Raises:
-            PositionError: a check of a position failed.
+            OutOfBoundsError: a check of an index failed.
         """
         if self.failure_words is None or not any(self.failure_words[::3]):
             return
         site = next(i for i, failed in enumerate(self.failure_words[::3]) if failed)
         _, got, wanted = self.failure_words[3 * site : 3 * site + 3]
         ctypes.memset(self.failure_address, 0, ctypes.sizeof(self.failure_words))
-        raise position_error(self.program.sites[site], got, wanted)
+        raise out_of_bounds_error(self.program.sites[site], got, wanted)
 
 
 def _check(parameter: Parameter, array: CudaArray, device: driver.Device) -> None:

@@ -42,7 +42,7 @@ class CudaGraph:
         The node cannot be updated.
         """
         if self.capture_stream is None:
-            self.capture_stream = driver.make_urgent_stream()
+            self.capture_stream = driver.make_high_priority_stream()
         mode = driver._cuda().CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
         driver.call("cuStreamBeginCapture", self.capture_stream, mode)
         try:
@@ -80,7 +80,7 @@ class CudaGraph:
 
     def __del__(self, driver: Any = driver, at_exit: Any = driver.AT_EXIT) -> None:
         try:
-            with driver.within(self.context):
+            with driver.current_context(self.context):
                 self._destroy(driver.call)
         except at_exit:
             return

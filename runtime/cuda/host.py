@@ -47,7 +47,7 @@ class HostProgram:
         """Runs the kernel on host memory: inputs are (address, shape) or numbers, results (address, shape).
 
         Raises:
-            PositionError: a position in the data is out of range.
+            OutOfBoundsError: an index in the data is out of bounds.
             SizeError: sizes do not match.
         """
         arrays = [_array(desc, value) for desc, value in self._described(inputs, results)]

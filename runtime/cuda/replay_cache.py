@@ -20,9 +20,9 @@ from oneflow.runtime.cuda.steps import ARGUMENTS, WORKSPACE, Steps
 from oneflow.runtime.cuda.stream import Stream
 from oneflow.runtime.spans import Spans, overlapping_pairs
 
-#: Turns arguments, with their numbers, into arrays on a stream.
+#: Turns arguments, with their indices, into arrays on a stream.
 Transfer = Callable[[Iterable[tuple[int, Any]], Stream], list[CudaArray]]
-#: Arguments by number, held weakly: a tensor that the user drops releases its memory.
+#: Arguments by index, referenced weakly: a tensor that the user drops releases its memory.
 CachedArguments = dict[int, weakref.ref[Any]]
 
 
@@ -71,18 +71,18 @@ class ReplayCache:
         self.steps, self._stream, self._addresses = steps, stream, list(addresses)
         self.cached = cached
         self._all = IdentityCheck(cached, steps.counts[0])
-        self._numbers = [(n, arrays[n].tobytes()) for n in cached if is_number(arrays[n])]
+        self._scalars = [(n, arrays[n].tobytes()) for n in cached if is_number(arrays[n])]
         self._new = [n for n in range(steps.counts[0]) if n not in cached]
         spans = [(addresses[ARGUMENTS + n], arrays[n].nbytes) for n in cached]
         self._spans = Spans((0, address, address + size) for address, size in spans)
 
-    def subset(self, numbers: Sequence[int]) -> CachedSubset | None:
-        """The cached arguments of given numbers, for the caller to compare; None if one is not cached."""
-        if not all(n in self.cached for n in numbers):
+    def subset(self, indices: Sequence[int]) -> CachedSubset | None:
+        """The cached arguments at given indices, for the caller to compare; None if one is not cached."""
+        if not all(n in self.cached for n in indices):
             return None
-        chosen = set(numbers)
+        chosen = set(indices)
         rest = {n: same for n, same in self.cached.items() if n not in chosen}
-        return CachedSubset(self, [self.cached[n] for n in numbers], IdentityCheck(rest, self.steps.counts[0]))
+        return CachedSubset(self, [self.cached[n] for n in indices], IdentityCheck(rest, self.steps.counts[0]))
 
     def arguments(
         self, inputs_of_run: Sequence[Any], stream: Stream, transfer: Transfer, compared: CachedSubset | None = None
@@ -95,8 +95,8 @@ class ReplayCache:
         check = self._all if compared is None else compared.rest
         if stream is not self._stream or not check.holds(inputs_of_run):
             return None
-        for number, data in self._numbers:
-            if inputs_of_run[number].tobytes() != data:
+        for index, data in self._scalars:
+            if inputs_of_run[index].tobytes() != data:
                 return None
         if not self._new:
             return inputs_of_run
@@ -105,16 +105,16 @@ class ReplayCache:
         if spans and (any(map(self._spans.overlaps, spans)) or any(overlapping_pairs(spans))):
             return None
         arguments = list(inputs_of_run)
-        for number, array in zip(self._new, arrays, strict=True):
-            arguments[number] = array
+        for index, array in zip(self._new, arrays, strict=True):
+            arguments[index] = array
         return arguments
 
     def addresses(self, arguments: Sequence[CudaArray], results: Sequence[CudaArray]) -> list[int]:
         """The address of every argument, result and buffer of a run."""
         addresses = self._addresses.copy()
         addresses[WORKSPACE] = self._stream.workspace(self.steps.script.workspace)
-        for number in self._new:
-            addresses[ARGUMENTS + number] = arguments[number].address
-        for number, *_ in self.steps.own_results:
-            addresses[ARGUMENTS + len(arguments) + number] = results[number].address
+        for index in self._new:
+            addresses[ARGUMENTS + index] = arguments[index].address
+        for index, *_ in self.steps.own_results:
+            addresses[ARGUMENTS + len(arguments) + index] = results[index].address
         return addresses

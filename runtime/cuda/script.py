@@ -3,9 +3,9 @@
     script = record(program, sizes, scratch)
 
 A plan that does not read from the device issues the same commands at every call with the same sizes. A plan without
-data-dependent commands runs once, on a `Recorder` that returns symbolic addresses: the number of a region in the high
-bits, the offset in the region in the low bits. Region 0 is absolute: memory that has an address already.
-`Script.after` has the dependencies between commands.
+data-dependent commands runs once, on a `Recorder` that returns symbolic addresses: the index of a region in the high
+bits, the offset in the region in the low bits. Region 0 is absolute: its offsets are addresses.
+`Script.dependencies` has the dependencies between commands.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from oneflow.lowering.targets.gpu_parameters import LaunchParameters
 from oneflow.lowering.targets.selection import gpu_target
 from oneflow.lowering.triton.launch.program import Program
 from oneflow.lowering.triton.source import Source
-from oneflow.runtime.failures import position_error, size_error
+from oneflow.runtime.failures import out_of_bounds_error, size_error
 
 #: The number of low bits of a symbolic address that are the offset in its region.
 OFFSET_BITS = 56
@@ -45,10 +45,10 @@ class DataDependentPlan(Exception):
 
 @dataclass(frozen=True)
 class Region:
-    """A region of memory; `number` is the number of the argument, result, constant or temporary."""
+    """A region of memory; `index` is the index of the argument, result, constant or temporary."""
 
     kind: str
-    number: int = 0
+    index: int = 0
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,8 @@ class Launch:
 
     Attributes:
         arguments: the values of the parameters, with the two pointers that Triton adds.
-        pointers: the numbers of the arguments that are symbolic addresses.
-        writes: the numbers of the arguments that the kernel writes.
+        pointers: the indices of the arguments that are symbolic addresses.
+        writes: the indices of the arguments that the kernel writes.
     """
 
     kernel: str
@@ -91,7 +91,7 @@ class Fill:
 class External:
     """An external kernel on device memory: symbolic addresses of operands, results and scratch memory."""
 
-    number: int
+    index: int
     addresses: tuple[int, ...]
     operands: int
 
@@ -115,12 +115,12 @@ class Script:
     """Commands in order.
 
     Attributes:
-        after: for each command the earlier commands that it waits for.
+        dependencies: for each command the earlier commands that it waits for.
         workspace: the bytes of all temporaries.
     """
 
     commands: tuple[Command, ...]
-    after: tuple[tuple[int, ...], ...]
+    dependencies: tuple[tuple[int, ...], ...]
     regions: tuple[Region, ...]
     results: tuple[Result, ...]
     workspace: int
@@ -150,9 +150,9 @@ class Recorder:
     accessed: list[list[Access]] = field(default_factory=list)
     buffers: list[Buffer] = field(default_factory=list)
 
-    def region_address(self, kind: str, number: int = 0) -> int:
+    def region_address(self, kind: str, index: int = 0) -> int:
         """The symbolic address of the first byte of a region."""
-        return self.regions.setdefault(Region(kind, number), len(self.regions)) << OFFSET_BITS
+        return self.regions.setdefault(Region(kind, index), len(self.regions)) << OFFSET_BITS
 
     @property
     def failure(self) -> int:
@@ -175,34 +175,34 @@ class Recorder:
 
     def temporary(self, size: int) -> int:
         """A temporary whose size was not known at compile time; it lives until `release`."""
-        number, command = len(self.buffers), len(self.commands)
-        self.buffers.append(Buffer(number, "temporary", size, command, 1 << 60))
-        self.extents[self.region_address("temporary", number)] = size
-        return self.region_address("temporary", number)
+        index, command = len(self.buffers), len(self.commands)
+        self.buffers.append(Buffer(index, "temporary", size, command, 1 << 60))
+        self.extents[self.region_address("temporary", index)] = size
+        return self.region_address("temporary", index)
 
     def release(self, address: int) -> None:
         """Ends the lifetime of a temporary, which no command may have accessed."""
-        number = next(r.number for r, n in self.regions.items() if n << OFFSET_BITS == address)
-        buffer = self.buffers[number]
+        index = next(r.index for r, n in self.regions.items() if n << OFFSET_BITS == address)
+        buffer = self.buffers[index]
         buffer.last = max(buffer.first, len(self.commands) - 1)
 
-    def result(self, number: int, size: int, shape: tuple[int, ...]) -> int:
+    def result(self, index: int, size: int, shape: tuple[int, ...]) -> int:
         """Memory of a result."""
-        self.results[number] = Result(size, shape)
-        return self.region_address("result", number)
+        self.results[index] = Result(size, shape)
+        return self.region_address("result", index)
 
-    def donated(self, number: int, argument: int, size: int, shape: tuple[int, ...]) -> int:
+    def donated(self, index: int, argument: int, size: int, shape: tuple[int, ...]) -> int:
         """Memory of a result that takes the memory of a donated argument."""
-        self.results[number] = Result(size, shape, argument)
+        self.results[index] = Result(size, shape, argument)
         return self.region_address("argument", argument)
 
-    def shape(self, number: int, shape: tuple[int, ...]) -> None:
+    def shape(self, index: int, shape: tuple[int, ...]) -> None:
         """Sets the shape with which a result is returned."""
-        self.results[number].shape = shape
+        self.results[index].shape = shape
 
-    def constant(self, number: int) -> int:
+    def constant(self, index: int) -> int:
         """Memory of a constant."""
-        return self.region_address("constant", number)
+        return self.region_address("constant", index)
 
     def copy(self, target: int, source: int, size: int) -> None:
         """Copies `size` bytes on the device."""
@@ -213,18 +213,18 @@ class Recorder:
         """Fills `count` elements with one value."""
         pattern = np.array(value).astype(memory_dtype(element)).tobytes()
         parts = [pattern] if len(pattern) <= 4 else [pattern[:4], pattern[4:]]
-        for number, part in enumerate(parts if count else ()):
-            self.add(Fill(address + 4 * number, part, count, len(pattern)))
+        for index, part in enumerate(parts if count else ()):
+            self.add(Fill(address + 4 * index, part, count, len(pattern)))
 
     def read(self, address: int, offset: int, element: str) -> Any:
         """An element on the host."""
         raise DataDependentPlan
 
-    def host(self, number: int, inputs: Sequence[tuple[int, int]], results: Sequence[tuple[int, int]]) -> None:
+    def host(self, index: int, inputs: Sequence[tuple[int, int]], results: Sequence[tuple[int, int]]) -> None:
         """An external kernel on operands and results as (address, bytes)."""
-        if number not in self.on_device:
+        if index not in self.on_device:
             raise DataDependentPlan
-        kernel = self.on_device[number]
+        kernel = self.on_device[index]
         staging = {
             a: self.temporary(n)
             for a, n in results
@@ -232,7 +232,7 @@ class Recorder:
         }
         memory = [a for a, _ in inputs] + [staging.get(a, a) for a, _ in results]
         memory += [self._scratch(kernel.workspace)] if kernel.workspace else []
-        self.add(External(number, tuple(memory), len(inputs)))
+        self.add(External(index, tuple(memory), len(inputs)))
         for address, size in results:
             if address in staging:
                 self.copy(address, staging[address], size)
@@ -282,13 +282,13 @@ class Recorder:
             raise size_error(self.program.sites[site], got, wanted)
 
     def check_index(self, got: int, wanted: int, site: int) -> int:
-        """Checks that a position is within a tensor.
+        """Checks that an index is within a tensor.
 
         Raises:
-            PositionError: the position is outside of the tensor.
+            OutOfBoundsError: the index is out of bounds.
         """
         if not 0 <= got < wanted:
-            raise position_error(self.program.sites[site], got, wanted)
+            raise out_of_bounds_error(self.program.sites[site], got, wanted)
         return got
 
     def script(self) -> Script:
@@ -323,7 +323,7 @@ def record(
 
 
 def memory_dtype(element: str) -> np.dtype:
-    """The NumPy dtype with which memory holds an MLIR element type."""
+    """The NumPy dtype of an MLIR element type in memory."""
     return np.dtype(np.int8) if element == "i8" else BY_MLIR[element].numpy
 
 
@@ -376,55 +376,55 @@ def dependencies_of(commands: Sequence[Sequence[Access]]) -> tuple[tuple[int, ..
 
     The result is a transitive reduction: a dependency that follows from others is left out.
     """
-    histories: dict[int, History] = {}
+    histories: dict[int, AccessHistory] = {}
     dependencies: list[tuple[int, ...]] = []
     before: list[int] = []
-    for number, accessed in enumerate(commands):
+    for index, accessed in enumerate(commands):
         waits: set[int] = set()
         for region, start, end, write in accessed:
             if start < end:
-                waits |= histories.setdefault(region, History()).touch(number, start, end, write)
-        dependencies.append(_transitive_reduction(waits - {number, NO_COMMAND}, before))
+                waits |= histories.setdefault(region, AccessHistory()).record(index, start, end, write)
+        dependencies.append(_transitive_reduction(waits - {index, NO_COMMAND}, before))
         before.append(functools.reduce(operator.or_, (before[n] | 1 << n for n in dependencies[-1]), 0))
     return tuple(dependencies)
 
 
 def _transitive_reduction(waits: Collection[int], before: Sequence[int]) -> tuple[int, ...]:
-    """The numbers in `waits` that do not precede another of them; `before` has the predecessors of commands
+    """The commands in `waits` that precede no other command in `waits`; `before` has the predecessors of commands
     as bits.
     """
     needed, known = [], 0
-    for number in sorted(waits, reverse=True):
-        if not known >> number & 1:
-            needed.append(number)
-            known |= before[number]
+    for index in sorted(waits, reverse=True):
+        if not known >> index & 1:
+            needed.append(index)
+            known |= before[index]
     return tuple(reversed(needed))
 
 
-class History:
-    """The last writer of each part of a region, and the readers since. Part `i` extends from `starts[i]` to
-    the next.
+class AccessHistory:
+    """The last writer of each interval of a region, and the readers since. Interval `i` is the bytes from `starts[i]`
+    up to `starts[i + 1]`.
     """
 
     def __init__(self) -> None:
         self.starts, self.writers, self.readers = [0], [NO_COMMAND], [frozenset[int]()]
 
-    def touch(self, number: int, start: int, end: int, write: bool) -> set[int]:
+    def record(self, command: int, start: int, end: int, write: bool) -> set[int]:
         """Records an access of a command; returns the commands that it has to wait for."""
-        parts = slice(self._cut(start), self._cut(end))
-        waits = set(self.writers[parts])
+        intervals = slice(self._split(start), self._split(end))
+        waits = set(self.writers[intervals])
         if not write:
-            self.readers[parts] = [readers | {number} for readers in self.readers[parts]]
+            self.readers[intervals] = [readers | {command} for readers in self.readers[intervals]]
             return waits
-        waits.update(*self.readers[parts])
-        self.starts[parts], self.writers[parts], self.readers[parts] = [start], [number], [frozenset()]
+        waits.update(*self.readers[intervals])
+        self.starts[intervals], self.writers[intervals], self.readers[intervals] = [start], [command], [frozenset()]
         return waits
 
-    def _cut(self, at: int) -> int:
-        """The number of the part that begins at byte `at`, split off if need be."""
-        number = bisect_left(self.starts, at)
-        if number == len(self.starts) or self.starts[number] != at:
-            self.writers.insert(number, self.writers[number - 1])
-            self.readers.insert(number, self.readers[number - 1])
-            self.starts.insert(number, at)
-        return number
+    def _split(self, offset: int) -> int:
+        """The index of the interval that begins at byte `offset`; the interval that contains the byte is split."""
+        index = bisect_left(self.starts, offset)
+        if index == len(self.starts) or self.starts[index] != offset:
+            self.writers.insert(index, self.writers[index - 1])
+            self.readers.insert(index, self.readers[index - 1])
+            self.starts.insert(index, offset)
+        return index

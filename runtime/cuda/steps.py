@@ -43,7 +43,7 @@ FLOATS = {"fp32": "<fxxxx", "fp64": "<d"}
 MAX_INSTANCES = 2
 
 
-#: Enqueues the external kernel of a number, on device memory at addresses, on a stream.
+#: Enqueues the external kernel of an index, on device memory at addresses, on a stream.
 ExternalCall = Callable[[int, Sequence[int], Any], None]
 #: Indices in the list of addresses of a run: the index of the workspace, and the index of the first argument.
 WORKSPACE, ARGUMENTS = 2, 3
@@ -59,9 +59,9 @@ class Kernel:
         self.floats = {i: FLOATS[k] for i, (_, k) in enumerate(source.parameters) if k in FLOATS}
         self.maps = binary.maps
 
-    def pack(self, number: int, value: Any) -> int:
-        """The 8 bytes of scalar parameter `number`, as an integer."""
-        packed = self.floats.get(number)
+    def pack(self, index: int, value: Any) -> int:
+        """The 8 bytes of scalar parameter `index`, as an integer."""
+        packed = self.floats.get(index)
         return int(value) if packed is None else struct.unpack("<q", struct.pack(packed, value))[0]
 
 
@@ -71,29 +71,30 @@ class LaunchStep:
     def __init__(self, command: Launch, kernel: Kernel) -> None:
         self.function, self.programs = kernel.function, command.programs
         self.maps = [MapArgument(about) for about in kernel.maps]
-        self.parameters = driver.Parameters(len(command.arguments), [p for m in self.maps for p in m.places])
+        map_addresses = [a for m in self.maps for a in m.argument_addresses]
+        self.parameters = driver.Parameters(len(command.arguments), map_addresses)
         self.addresses = {i: command.arguments[i] for i in command.pointers}
         self.pointers = [
-            (number, place >> OFFSET_BITS, place & OFFSET_MASK) for number, place in self.addresses.items()
+            (index, address >> OFFSET_BITS, address & OFFSET_MASK) for index, address in self.addresses.items()
         ]
-        for number, value in enumerate(command.arguments):
-            if number not in self.addresses:
-                self.parameters.slots[number] = kernel.pack(number, value)
+        for index, value in enumerate(command.arguments):
+            if index not in self.addresses:
+                self.parameters.slots[index] = kernel.pack(index, value)
 
-    def set(self, bases: Sequence[int]) -> None:
+    def resolve(self, bases: Sequence[int]) -> None:
         """Resolves the addresses, given the base address of each region."""
         slots = self.parameters.slots
-        for number, region, offset in self.pointers:
-            slots[number] = bases[region] + offset
+        for index, region, offset in self.pointers:
+            slots[index] = bases[region] + offset
         for described in self.maps:
-            described.set(slots)
+            described.encode(slots)
 
     def launch(self, stream: Any) -> None:
         """Enqueues the step on a stream."""
-        LaunchBatch([self.prepared]).launch(stream)
+        LaunchBatch([self.batch_entry]).launch(stream)
 
     @property
-    def prepared(self) -> tuple[driver.Function, int, int]:
+    def batch_entry(self) -> tuple[driver.Function, int, int]:
         """The launch as an entry of a `LaunchBatch`."""
         return self.function, self.programs, self.parameters.address
 
@@ -102,11 +103,11 @@ class LaunchStep:
         """The parameters of the graph node."""
         return kernel_node_params(self.function, self.programs, self.parameters.address)
 
-    def add(self, graph: CudaGraph, after: Sequence[Any]) -> Any:
+    def add_node(self, graph: CudaGraph, after: Sequence[Any]) -> Any:
         """Adds the step to a graph as a node."""
         return graph.launch_node(self.node, after)
 
-    def change(self, graph: CudaGraph, node: Any) -> None:
+    def update_node(self, graph: CudaGraph, node: Any) -> None:
         """Updates the node to the resolved addresses."""
         graph.update_launch(node, self.node)
 
@@ -118,7 +119,7 @@ class CopyStep:
         self.addresses, self.size = {0: command.target, 1: command.source}, command.size
         self.resolved = 0, 0
 
-    def set(self, bases: Sequence[int]) -> None:
+    def resolve(self, bases: Sequence[int]) -> None:
         """Resolves the addresses, given the base address of each region."""
         target, source = (bases[p >> OFFSET_BITS] + (p & OFFSET_MASK) for p in self.addresses.values())
         self.resolved = target, source
@@ -127,11 +128,11 @@ class CopyStep:
         """Enqueues the step on a stream."""
         driver.copy(*self.resolved, self.size, stream)
 
-    def add(self, graph: CudaGraph, after: Sequence[Any]) -> Any:
+    def add_node(self, graph: CudaGraph, after: Sequence[Any]) -> Any:
         """Adds the step to a graph as a node."""
         return graph.copy_node(*self.resolved, self.size, after)
 
-    def change(self, graph: CudaGraph, node: Any) -> None:
+    def update_node(self, graph: CudaGraph, node: Any) -> None:
         """Updates the node to the resolved addresses."""
         graph.update_copy(node, *self.resolved, self.size)
 
@@ -143,7 +144,7 @@ class FillStep:
         self.addresses, self.fill = {0: command.target}, (command.pattern, command.count, command.pitch)
         self.resolved = 0
 
-    def set(self, bases: Sequence[int]) -> None:
+    def resolve(self, bases: Sequence[int]) -> None:
         """Resolves the addresses, given the base address of each region."""
         self.resolved = bases[self.addresses[0] >> OFFSET_BITS] + (self.addresses[0] & OFFSET_MASK)
 
@@ -151,11 +152,11 @@ class FillStep:
         """Enqueues the step on a stream."""
         driver.fill(self.resolved, *self.fill, stream)
 
-    def add(self, graph: CudaGraph, after: Sequence[Any]) -> Any:
+    def add_node(self, graph: CudaGraph, after: Sequence[Any]) -> Any:
         """Adds the step to a graph as a node."""
         return graph.fill_node(self.resolved, *self.fill, after)
 
-    def change(self, graph: CudaGraph, node: Any) -> None:
+    def update_node(self, graph: CudaGraph, node: Any) -> None:
         """Updates the node to the resolved addresses."""
         graph.update_fill(node, self.resolved, *self.fill)
 
@@ -167,20 +168,20 @@ class ExternalStep:
 
     def __init__(self, command: External, call: ExternalCall, is_captured: bool = False) -> None:
         self.command, self.is_captured = command, is_captured
-        self.addresses, self.number, self.call = dict(enumerate(command.addresses)), command.number, call
+        self.addresses, self.index, self.call = dict(enumerate(command.addresses)), command.index, call
         self.resolved: list[int] = []
 
-    def add(self, graph: CudaGraph, after: Sequence[Any]) -> Any:
+    def add_node(self, graph: CudaGraph, after: Sequence[Any]) -> Any:
         """Adds the step to a graph as a node."""
-        return graph.captured_node(lambda stream: self.call(self.number, self.resolved, stream), after)
+        return graph.captured_node(lambda stream: self.call(self.index, self.resolved, stream), after)
 
-    def set(self, bases: Sequence[int]) -> None:
+    def resolve(self, bases: Sequence[int]) -> None:
         """Resolves the addresses, given the base address of each region."""
         self.resolved = [bases[p >> OFFSET_BITS] + (p & OFFSET_MASK) for p in self.addresses.values()]
 
     def launch(self, stream: Any) -> None:
         """Enqueues the step on a stream."""
-        self.call(self.number, self.resolved, stream)
+        self.call(self.index, self.resolved, stream)
 
 
 Step = LaunchStep | CopyStep | FillStep | ExternalStep
@@ -191,7 +192,7 @@ def make_step(
 ) -> Step:
     """The step of a command; `call` enqueues external kernels; the kernels in `captured` become graph nodes."""
     if isinstance(command, External):
-        return ExternalStep(command, call, command.number in captured)
+        return ExternalStep(command, call, command.index in captured)
     if isinstance(command, Launch):
         return LaunchStep(command, kernels[command.kernel])
     return CopyStep(command) if isinstance(command, Copy) else FillStep(command)
@@ -218,14 +219,14 @@ class GraphInstance:
         """Adds the next step, which depends on the steps `after`. A segment runs after all segments before it."""
         if isinstance(step, ExternalStep) and not step.is_captured:
             segment = ExternalStep(step.command, step.call)
-            segment.set(self.bases)
+            segment.resolve(self.bases)
             self.segments.append(segment)
             self.nodes.append((segment, None))
             return
-        step.set(self.bases)
+        step.resolve(self.bases)
         graph = self._graph()
         inside = [node for segment, node in (self.nodes[n] for n in after) if segment is graph]
-        self.nodes.append((graph, step.add(graph, inside)))
+        self.nodes.append((graph, step.add_node(graph, inside)))
 
     def _graph(self) -> CudaGraph:
         """The graph of the next step."""
@@ -242,14 +243,14 @@ class GraphInstance:
             if isinstance(segment, CudaGraph):
                 segment.instantiate()
 
-    def change(self, number: int, step: Step) -> None:
+    def update(self, index: int, step: Step) -> None:
         """Updates the node of a step to the memory at `bases`."""
-        segment, node = self.nodes[number]
+        segment, node = self.nodes[index]
         if isinstance(segment, ExternalStep):
-            segment.set(self.bases)
+            segment.resolve(self.bases)
         elif not isinstance(step, ExternalStep):
-            step.set(self.bases)
-            step.change(segment, node)
+            step.resolve(self.bases)
+            step.update_node(segment, node)
 
     def launch(self, stream: Any) -> None:
         """Launches all segments on a stream."""
@@ -263,14 +264,14 @@ class Steps:
 
     Attributes:
         kernels: the loaded kernels, by name.
-        counts: the numbers of arguments and results.
+        counts: the number of arguments and the number of results.
         call: enqueues an external kernel on a stream.
         min_graph_commands: the fewest commands of a graph.
         use_graphs: whether graphs are wanted; false also where the script is too short for graphs.
-        captured_externals: the numbers of the external kernels that are captured as graph nodes.
+        captured_externals: the indices of the external kernels that are captured as graph nodes.
         collective_scope: the context in which graphs with captured external kernels are launched.
         disjoint_addresses: the addresses of the last arguments that were found not to overlap.
-        donated_arguments: the numbers of the arguments whose memory results take.
+        donated_arguments: the indices of the arguments whose memory results take.
     """
 
     script: Script
@@ -298,9 +299,9 @@ class Steps:
         self.current_bases: list[int] | None = None  # to which the steps are resolved
         self.result_pools, self.no_pools = list[ResultPool](), [None] * len(self.script.results)
         self.steps_of_region: list[list[int]] = [[] for _ in self.region_order]
-        for number, step in enumerate(self.steps):
+        for index, step in enumerate(self.steps):
             for region in {p >> OFFSET_BITS for p in step.addresses.values()}:
-                self.steps_of_region[region].append(number)
+                self.steps_of_region[region].append(index)
 
     def result_pools_on(self, stream: Stream) -> Sequence[ResultPool | None]:
         """The pool of each result on a stream; None for each before the first run with a graph."""
@@ -315,7 +316,7 @@ class Steps:
         first = {"argument": 0, "result": self.counts[0], "constant": sum(self.counts)}
         if region.kind in SINGLE_REGIONS:
             return SINGLE_REGIONS[region.kind]
-        return ARGUMENTS + first[region.kind] + region.number
+        return ARGUMENTS + first[region.kind] + region.index
 
     def run(self, addresses: Sequence[int], stream: Any) -> None:
         """Enqueues the commands on a stream.
@@ -346,9 +347,9 @@ class Steps:
     def _resolve(self, bases: list[int]) -> None:
         """Resolves the steps that use a region whose base address has changed."""
         before, self.current_bases = self.current_bases, None
-        numbers = range(len(self.steps)) if before is None else self._steps_at_moved_regions(before, bases)
-        for number in numbers:
-            self.steps[number].set(bases)
+        indices = range(len(self.steps)) if before is None else self._steps_at_moved_regions(before, bases)
+        for index in indices:
+            self.steps[index].resolve(bases)
         self.current_bases = bases
 
     @functools.cached_property
@@ -357,7 +358,7 @@ class Steps:
         batches: list[LaunchBatch | Step] = []
         for is_launch, steps in itertools.groupby(self.steps, lambda step: isinstance(step, LaunchStep)):
             row = list(steps)
-            launches = [step.prepared for step in row if isinstance(step, LaunchStep)]
+            launches = [step.batch_entry for step in row if isinstance(step, LaunchStep)]
             batches += [LaunchBatch(launches)] if is_launch else row
         return batches
 
@@ -380,18 +381,18 @@ class Steps:
             self.instances.append(self._make(bases))
             return self.instances[-1]
         touched = [self._steps_at_moved_regions(m.bases, bases) for m in self.instances]
-        instance, numbers = min(
+        instance, indices = min(
             zip(self.instances, touched, strict=True), key=lambda p: (bool(p[1] & self.captured_steps), len(p[1]))
         )
-        if numbers & self.captured_steps:
+        if indices & self.captured_steps:
             return self._replace_oldest(bases)
         # The updated instance goes to the end of the list, so that of equally near instances the instance updated
         # longest ago is next. The instance is not in the list during the update: after a failed update the instance
         # would use memory of two runs.
         self.instances = [m for m in self.instances if m is not instance]
         instance.bases, self.current_bases = bases, None
-        for number in sorted(numbers):
-            instance.change(number, self.steps[number])
+        for index in sorted(indices):
+            instance.update(index, self.steps[index])
         self.instances.append(instance)
         return instance
 
@@ -412,7 +413,7 @@ class Steps:
 
     def _make(self, bases: list[int]) -> GraphInstance:
         instance, self.current_bases = GraphInstance(self.context, bases), None
-        for step, after in zip(self.steps, self.script.after, strict=True):
+        for step, after in zip(self.steps, self.script.dependencies, strict=True):
             instance.add(step, after)
         instance.instantiate()
         return instance

@@ -60,7 +60,7 @@ class Stream:
     def wait_for(self, handle: Any) -> None:
         """Makes later work of this stream wait for all work that the stream `handle` has so far."""
         if int(handle) != int(self.handle):
-            driver.make_wait(handle, self.handle)
+            driver.wait_stream(handle, self.handle)
 
     def workspace(self, size: int) -> int:
         """Memory of at least `size` bytes that programs on this stream share."""
@@ -82,7 +82,8 @@ class Stream:
         except driver.OutOfMemoryError:
             clear_result_pools(self.device)
             free_cached(self.device)
-            driver.wait()  # memory freed on other streams is available once these streams have reached the free
+            # Memory freed on other streams is available once these streams have reached the free.
+            driver.synchronize_context()
             return driver.allocate(size, self.handle)
 
     def cached_bytes(self) -> int:
@@ -140,7 +141,7 @@ class Stream:
     def release_after_use(self, owner: Any, driver: Any = driver) -> None:
         """Drops `owner`, which holds memory of another library, once the stream has done all work it has so far."""
         event = self._free_events.pop() if self._free_events else driver.make_event()
-        driver.record(event, self.handle)
+        driver.record_event(event, self.handle)
         self._borrowed.append((event, owner))
         self.release_completed(driver)
 
@@ -149,7 +150,7 @@ class Stream:
         with contextlib.suppress(IndexError):  # another thread does the same
             while self._borrowed:
                 event, owner = self._borrowed.popleft()
-                if not driver.has_passed(event):
+                if not driver.is_event_complete(event):
                     self._borrowed.appendleft((event, owner))
                     return
                 self._free_events.append(event)
@@ -167,7 +168,7 @@ class Stream:
 
     def __del__(self, driver: Any = driver, at_exit: Any = driver.AT_EXIT) -> None:
         try:
-            with driver.within(self.device.context):
+            with driver.current_context(self.device.context):
                 self._free_all(driver)
         except at_exit:
             return
@@ -185,7 +186,7 @@ def _streams_of(device: driver.Device) -> list[Stream]:
 def synchronize(device: driver.Device) -> None:
     """Waits until all work on a device is done."""
     device.use()
-    driver.wait()
+    driver.synchronize_context()
     for stream in _streams_of(device):
         stream.release_completed()
 
@@ -208,14 +209,14 @@ def cached_bytes(device: driver.Device) -> int:
 
 def free_cached(device: driver.Device) -> None:
     """Frees the cached blocks of all streams of a device."""
-    with driver.within(device.context):
+    with driver.current_context(device.context):
         for stream in _streams_of(device):
             stream.free_cached()
 
 
 def trim(device: driver.Device) -> None:
     """Frees the workspaces and cached blocks of all streams of a device."""
-    with driver.within(device.context):
+    with driver.current_context(device.context):
         for stream in _streams_of(device):
             stream.trim()
 
@@ -243,7 +244,7 @@ class ResultPool:
 
     def clear(self, driver: Any = driver) -> None:
         """Frees all blocks of the pool."""
-        with driver.within(self.stream.device.context):
+        with driver.current_context(self.stream.device.context):
             while (address := self.take()) is not None:
                 driver.free(address, self.stream.handle)
 

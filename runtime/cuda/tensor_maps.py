@@ -85,28 +85,30 @@ def _block_fields(fact: Mapping[str, Any]) -> tuple[tuple[int, ...], int, int, i
 class MapArgument:
     """A tensor map in memory, and the sizes and strides that follow it among the arguments of a kernel.
 
-    `places` are the addresses of all of these arguments, for the launch. `of` is the address of the mapped tensor.
+    `argument_addresses` are the addresses of all of these arguments, for the launch. `tensor_address` is the address
+    of the mapped tensor.
     """
 
     def __init__(self, about: TensorMap) -> None:
         rank = len(about.sizes)
-        self.about, self.of = about, 0
+        self.about, self.tensor_address = about, 0
         self._memory = ctypes.create_string_buffer(BYTES + ALIGNMENT)
         self.address = -(-ctypes.addressof(self._memory) // ALIGNMENT) * ALIGNMENT
         self._sizes = (ctypes.c_int32 * rank)(*about.sizes)
         self._strides = (ctypes.c_int64 * rank)(*about.strides)
         sizes, strides = ctypes.addressof(self._sizes), ctypes.addressof(self._strides)
-        self.places = [self.address, *(sizes + 4 * i for i in range(rank)), *(strides + 8 * i for i in range(rank))]
+        fields = *(sizes + 4 * i for i in range(rank)), *(strides + 8 * i for i in range(rank))
+        self.argument_addresses = [self.address, *fields]
         self._layout = tensor_map_fields(
             about.sizes, about.strides, about.block, about.element, about.kind, about.swizzle
         )
 
-    def set(self, slots: ctypes.Array[ctypes.c_int64]) -> None:
-        """Points the map to its tensor; `slots` are the values of the kernel's parameters."""
+    def encode(self, slots: ctypes.Array[ctypes.c_int64]) -> None:
+        """Encodes the map for the address of its tensor; `slots` are the values of the kernel's parameters."""
         address = slots[self.about.pointer] + self.about.first * self.about.element
-        if address != self.of:
+        if address != self.tensor_address:
             driver.encode_tensor_map(self.address, address, self._layout)
-            self.of = address
+            self.tensor_address = address
 
 
 def tensor_map_fields(sizes: Sequence[int], strides: Sequence[int], block: Sequence[int], element: int, kind: int,

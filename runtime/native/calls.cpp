@@ -64,13 +64,13 @@ PyObject *new_array(const Type &type, void *memory) {
   return array;
 }
 
-/// A list of the numbers, for Python.
-PyObject *list_of(const int64_t *numbers, size_t count) {
+/// A Python list of integers.
+PyObject *list_of(const int64_t *values, size_t count) {
   PyObject *list = PyList_New(static_cast<Py_ssize_t>(count));
   for (size_t i = 0; list && i < count; ++i) {
-    PyObject *number = PyLong_FromLongLong(numbers[i]);
-    if (!number) return Py_DECREF(list), nullptr;
-    PyList_SET_ITEM(list, static_cast<Py_ssize_t>(i), number);
+    PyObject *item = PyLong_FromLongLong(values[i]);
+    if (!item) return Py_DECREF(list), nullptr;
+    PyList_SET_ITEM(list, static_cast<Py_ssize_t>(i), item);
   }
   return list;
 }
@@ -168,7 +168,7 @@ void deallocate(PyObject *object) {
 
 PyTypeObject program_type = {PyVarObject_HEAD_INIT(nullptr, 0)};
 
-/// Reads `(dtype, shape, argument)` triples; `argument` is the number of the argument that a result is, or -1.
+/// Reads `(dtype, shape, argument)` triples; `argument` is the index of the argument that a result is, or -1.
 bool read_types(PyObject *rows, std::vector<Type> *types) {
   const Py_ssize_t count = PyTuple_GET_SIZE(rows);
   for (Py_ssize_t i = 0; i < count; ++i) {

@@ -15,10 +15,10 @@
 namespace {
 
 constexpr int64_t kAlignment = 64;
-constexpr int64_t kHuge = int64_t{2} << 20;
+constexpr int64_t kHugePage = int64_t{2} << 20;
 constexpr int64_t kCacheBytes = int64_t{256} << 20;
 constexpr size_t kCacheBlocks = 64;
-constexpr int64_t kMost = int64_t{1} << 46;
+constexpr int64_t kMaxBytes = int64_t{1} << 46;
 
 struct Block {
   void *base;
@@ -49,13 +49,13 @@ Cache &cache() {
   return *instance;
 }
 
-int64_t rounded(int64_t bytes) {
-  const int64_t step = bytes < 4096 ? 256 : bytes < kHuge ? 4096 : 65536;
+int64_t size_class(int64_t bytes) {
+  const int64_t step = bytes < 4096 ? 256 : bytes < kHugePage ? 4096 : 65536;
   return (bytes + step - 1) / step * step;
 }
 
 /// A cached block of at least `size` bytes that wastes at most a quarter, or null.
-void *take(int64_t size) {
+void *take_cached(int64_t size) {
   Cache &c = cache();
   const std::lock_guard<std::mutex> lock(c.mutex);
   for (size_t i = c.blocks.size(); i-- > 0;) {
@@ -68,11 +68,11 @@ void *take(int64_t size) {
   return nullptr;
 }
 
-void *fresh(int64_t size) {
-  const int64_t alignment = size >= 2 * kHuge ? kHuge : kAlignment;
+void *allocate(int64_t size) {
+  const int64_t alignment = size >= 2 * kHugePage ? kHugePage : kAlignment;
   const int64_t padded = (size + alignment - 1) / alignment * alignment;
   void *base = std::aligned_alloc(static_cast<size_t>(alignment), static_cast<size_t>(padded));
-  if (base && alignment == kHuge) madvise(base, static_cast<size_t>(padded), MADV_HUGEPAGE);
+  if (base && alignment == kHugePage) madvise(base, static_cast<size_t>(padded), MADV_HUGEPAGE);
   if (base) static_cast<Header *>(base)->size = size;
   return base;
 }
@@ -85,15 +85,15 @@ int64_t oneflow_rt_times(int64_t a, int64_t b) {
 }
 
 void *oneflow_rt_alloc(int64_t bytes) {
-  if (bytes >= 0 && bytes <= kMost) {
-    const int64_t size = rounded(bytes + kAlignment);
-    void *base = take(size);
-    if (!base) base = fresh(size);
+  if (bytes >= 0 && bytes <= kMaxBytes) {
+    const int64_t size = size_class(bytes + kAlignment);
+    void *base = take_cached(size);
+    if (!base) base = allocate(size);
     if (base) return static_cast<char *>(base) + kAlignment;
   }
   if (!oneflow::current_run()) return nullptr;
   oneflow::current_run()->fail(3, 0, bytes, 0);
-  oneflow::leave();
+  oneflow::abort_run();
 }
 
 void oneflow_rt_free(void *pointer) {
@@ -121,12 +121,12 @@ void oneflow_rt_copy(void *target, const void *source, int64_t bytes) {
 
 void *oneflow_rt_temporary(int64_t bytes) {
   void *pointer = oneflow_rt_alloc(bytes);
-  oneflow::current_run()->hold(pointer);
+  oneflow::current_run()->add_temporary(pointer);
   return pointer;
 }
 
 void oneflow_rt_release(void *pointer) {
-  oneflow::current_run()->let_go(pointer);
+  oneflow::current_run()->remove_temporary(pointer);
   oneflow_rt_free(pointer);
 }
 
@@ -136,7 +136,7 @@ extern "C" void _mlir_memref_to_llvm_free(void *pointer) { oneflow_rt_release(po
 
 namespace {
 
-struct Strided {
+struct UnrankedMemRef {
   int64_t rank;
   struct Descriptor {
     char *allocated, *aligned;
@@ -147,7 +147,8 @@ struct Strided {
   const int64_t *strides() const { return descriptor->sizes_and_strides + rank; }
 };
 
-void copy(const Strided &from, const Strided &to, int64_t bytes, int64_t dim, char *source, char *target) {
+void copy(const UnrankedMemRef &from, const UnrankedMemRef &to, int64_t bytes, int64_t dim, char *source,
+          char *target) {
   if (dim == from.rank) {
     std::memcpy(target, source, static_cast<size_t>(bytes));
     return;
@@ -163,7 +164,7 @@ void copy(const Strided &from, const Strided &to, int64_t bytes, int64_t dim, ch
 }  // namespace
 
 // MLIR's name for the copy of a strided memref; the arguments are unranked descriptors.
-extern "C" void memrefCopy(int64_t bytes, const Strided *from, const Strided *to) {
+extern "C" void memrefCopy(int64_t bytes, const UnrankedMemRef *from, const UnrankedMemRef *to) {
   char *source = from->descriptor->aligned + from->descriptor->offset * bytes;
   char *target = to->descriptor->aligned + to->descriptor->offset * bytes;
   copy(*from, *to, bytes, 0, source, target);

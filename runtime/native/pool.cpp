@@ -1,4 +1,5 @@
-// The thread pool behind parallel loops: one job at a time; a second caller, or a loop inside a loop, runs alone.
+// The thread pool behind parallel loops: one job at a time; a second caller, or a nested loop, runs on the thread of the
+// caller alone.
 //
 // Workers spin for a moment after a job, then sleep. A worker counts itself into `active` before it looks at
 // `open`, and the caller closes the job before it waits for `active` to fall to zero, so neither waits for a
@@ -23,7 +24,7 @@ namespace {
 using Body = void (*)(void *, int64_t, int64_t);
 
 constexpr auto kSpin = std::chrono::microseconds(50);
-constexpr int64_t kMostThreads = 1024;
+constexpr int64_t kMaxThreads = 1024;
 
 void pause_briefly() {
 #if defined(__x86_64__)
@@ -36,7 +37,7 @@ void pause_briefly() {
 int64_t default_threads() {
   if (const char *text = std::getenv("ONEFLOW_NUM_THREADS")) {
     const int64_t count = std::atoll(text);
-    if (count > 0) return std::min(count, kMostThreads);
+    if (count > 0) return std::min(count, kMaxThreads);
   }
   cpu_set_t set;
   if (sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1, CPU_COUNT(&set));
@@ -45,20 +46,20 @@ int64_t default_threads() {
 
 std::atomic<int64_t> thread_count{0};
 
-class Pool {
+class ThreadPool {
  public:
   /// Runs the job here and on workers; false if another job is running.
   bool run(Body body, void *arguments, int64_t count, int64_t grain) {
     std::unique_lock<std::mutex> lock(busy_, std::try_to_lock);
     if (!lock.owns_lock()) return false;
     const int64_t threads = oneflow_rt_threads();
-    start(threads - 1);
+    start_workers(threads - 1);
     body_ = body, arguments_ = arguments, count_ = count;
     chunk_ = std::max(grain, count / (threads * 4));
     run_ = oneflow::current_run();
     next_.store(0);
     open_.store(true);
-    wake();
+    wake_workers();
     work();
     open_.store(false);
     for (int spins = 0; active_.load() != 0; ++spins) spins < 2000 ? pause_briefly() : (void)sched_yield();
@@ -66,15 +67,15 @@ class Pool {
   }
 
  private:
-  void start(int64_t workers) {
+  void start_workers(int64_t workers) {
     try {
-      for (; started_ < workers; ++started_) std::thread([this, id = started_ + 1] { serve(id); }).detach();
+      for (; started_ < workers; ++started_) std::thread([this, id = started_ + 1] { work_loop(id); }).detach();
     } catch (const std::system_error &) {
       // The system refuses more threads: the running threads do the work.
     }
   }
 
-  void wake() {
+  void wake_workers() {
     if (sleeping_.load() == 0) return;
     const std::lock_guard<std::mutex> lock(sleep_);
     condition_.notify_all();
@@ -85,15 +86,15 @@ class Pool {
     for (;;) {
       const int64_t begin = next_.fetch_add(chunk_);
       if (begin >= count) return;
-      const bool done = oneflow::land([&] { body_(arguments_, begin, std::min(begin + chunk_, count)); });
+      const bool done = oneflow::run_protected([&] { body_(arguments_, begin, std::min(begin + chunk_, count)); });
       if (!done) next_.store(count);
     }
   }
 
   /// One worker; workers beyond the current thread count do not work.
-  void serve(int64_t id) {
+  void work_loop(int64_t id) {
     for (;;) {
-      await();
+      await_job();
       active_.fetch_add(1);
       if (open_.load() && id < oneflow_rt_threads() && next_.load() < count_) {
         oneflow::current_run() = run_;
@@ -105,7 +106,7 @@ class Pool {
 
   bool ready() const { return open_.load(std::memory_order_relaxed) && next_.load(std::memory_order_relaxed) < count_; }
 
-  void await() {
+  void await_job() {
     const auto start = std::chrono::steady_clock::now();
     while (!ready()) {
       for (int i = 0; i < 64 && !ready(); ++i) pause_briefly();
@@ -130,18 +131,18 @@ class Pool {
   int64_t chunk_ = 1, started_ = 0;
 };
 
-std::atomic<Pool *> the_pool{nullptr};
-thread_local bool inside = false;
+std::atomic<ThreadPool *> the_pool{nullptr};
+thread_local bool in_parallel_loop = false;
 
 // Threads do not survive a fork: the child starts its own pool.
 void forget_pool() { the_pool.store(nullptr); }
 
-Pool &pool() {
+ThreadPool &pool() {
   static const int registered = pthread_atfork(nullptr, nullptr, forget_pool);
   (void)registered;
-  Pool *found = the_pool.load();
+  ThreadPool *found = the_pool.load();
   if (found) return *found;
-  Pool *made = new Pool;
+  ThreadPool *made = new ThreadPool;
   if (the_pool.compare_exchange_strong(found, made)) return *made;
   delete made;
   return *found;
@@ -155,15 +156,15 @@ int64_t oneflow_rt_threads() {
   return count;
 }
 
-void oneflow_rt_set_threads(int64_t count) { thread_count.store(std::clamp<int64_t>(count, 1, kMostThreads)); }
+void oneflow_rt_set_threads(int64_t count) { thread_count.store(std::clamp<int64_t>(count, 1, kMaxThreads)); }
 
 void oneflow_rt_parallel_for(Body body, void *arguments, int64_t count, int64_t grain) {
   if (count <= 0) return;
-  if (count > grain && !inside && oneflow_rt_threads() > 1) {
-    inside = true;
+  if (count > grain && !in_parallel_loop && oneflow_rt_threads() > 1) {
+    in_parallel_loop = true;
     const bool done = pool().run(body, arguments, count, std::max<int64_t>(grain, 1));
-    inside = false;
-    if (done && oneflow::current_run() && oneflow::current_run()->failed) oneflow::leave();
+    in_parallel_loop = false;
+    if (done && oneflow::current_run() && oneflow::current_run()->failed) oneflow::abort_run();
     if (done) return;
   }
   body(arguments, 0, count);

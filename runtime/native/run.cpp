@@ -10,12 +10,12 @@ Run *&current_run() {
   return run;
 }
 
-std::jmp_buf *&landing() {
-  static thread_local std::jmp_buf *place = nullptr;
-  return place;
+std::jmp_buf *&jump_target() {
+  static thread_local std::jmp_buf *target = nullptr;
+  return target;
 }
 
-void leave() { std::longjmp(*landing(), 1); }
+void abort_run() { std::longjmp(*jump_target(), 1); }
 
 }  // namespace oneflow
 
@@ -24,23 +24,23 @@ using oneflow::Run;
 
 int64_t oneflow_rt_version() { return 5; }
 
-int64_t oneflow_rt_check_index(int64_t position, int64_t size, int32_t site) {
-  if (position >= 0 && position < size) return position;
-  current_run()->fail(1, site, position, size);
-  if (size <= 0) oneflow::leave();
+int64_t oneflow_rt_check_index(int64_t index, int64_t size, int32_t site) {
+  if (index >= 0 && index < size) return index;
+  current_run()->fail(1, site, index, size);
+  if (size <= 0) oneflow::abort_run();
   return 0;
 }
 
 void oneflow_rt_check_size(int64_t got, int64_t wanted, int32_t site) {
   if (got == wanted) return;
   current_run()->fail(2, site, got, wanted);
-  oneflow::leave();
+  oneflow::abort_run();
 }
 
-void oneflow_rt_call(int64_t function, int64_t context, int64_t buffers, int32_t number) {
+void oneflow_rt_call(int64_t function, int64_t context, int64_t buffers, int32_t kernel) {
   const auto launch = reinterpret_cast<int32_t (*)(void *, void *const *, void *)>(function);
   const int32_t status = launch(reinterpret_cast<void *>(context), reinterpret_cast<void *const *>(buffers), nullptr);
-  if (status != 0) current_run()->fail(4, number, status, 0);
+  if (status != 0) current_run()->fail(4, kernel, status, 0);
 }
 
 int64_t oneflow_rt_launch_all(int32_t (*launch)(const void *, void *, void **, void **),
@@ -60,7 +60,7 @@ int64_t oneflow_rt_run(void (*entry)(int64_t *, void *), int64_t *io, int64_t by
   Run *const outer = current_run();
   current_run() = &run;
   void *workspace = nullptr;
-  oneflow::land([&] {
+  oneflow::run_protected([&] {
     if (bytes > 0) workspace = oneflow_rt_alloc(bytes);
     entry(io, workspace);
   });

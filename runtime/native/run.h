@@ -17,43 +17,43 @@ struct Run {
   std::mutex mutex;
   std::vector<void *> temporaries;
 
-  void hold(void *pointer) {
+  void add_temporary(void *pointer) {
     const std::lock_guard<std::mutex> lock(mutex);
     temporaries.push_back(pointer);
   }
 
-  void let_go(void *pointer) {
+  void remove_temporary(void *pointer) {
     const std::lock_guard<std::mutex> lock(mutex);
     const auto found = std::find(temporaries.rbegin(), temporaries.rend(), pointer);
     if (found != temporaries.rend()) temporaries.erase(std::next(found).base());
   }
 
-  void fail(int64_t what, int64_t at, int64_t first, int64_t second) {
+  void fail(int64_t failure_kind, int64_t failure_site, int64_t first, int64_t second) {
     if (failed.exchange(true)) return;
-    kind = what, site = at, got = first, wanted = second;
+    kind = failure_kind, site = failure_site, got = first, wanted = second;
   }
 };
 
 /// The run of the calling thread.
 Run *&current_run();
 
-/// The jump target of the calling thread for a failure in compiled code; null outside runs.
-std::jmp_buf *&landing();
+/// The target of `longjmp` in the calling thread for a failure in compiled code; null outside runs.
+std::jmp_buf *&jump_target();
 
-/// Jumps from compiled code to the innermost `land` of this thread. Frames in between must not own resources.
-[[noreturn]] void leave();
+/// Jumps from compiled code to the innermost `run_protected` of this thread. Frames in between must not own resources.
+[[noreturn]] void abort_run();
 
-/// Calls `code`; returns false if `leave` ended the call.
+/// Calls `code`; returns false if `abort_run` ended the call.
 template <class Code>
-bool land(const Code &code) {
-  std::jmp_buf here;
-  std::jmp_buf *const outer = landing();
-  const bool entered = setjmp(here) == 0;
+bool run_protected(const Code &code) {
+  std::jmp_buf target;
+  std::jmp_buf *const outer = jump_target();
+  const bool entered = setjmp(target) == 0;
   if (entered) {
-    landing() = &here;
+    jump_target() = &target;
     code();
   }
-  landing() = outer;
+  jump_target() = outer;
   return entered;
 }
 

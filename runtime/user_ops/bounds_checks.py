@@ -56,13 +56,13 @@ def _run(call: Callable[[Any], None], op: Call, names: Sequence[str], buffers: A
         memory[begin : begin + array.size] = array
     call((ctypes.c_void_p * len(arrays))(*(memory.ctypes.data + b for b in begins[:-1])))
     _check_red_zones(memory, [(b, b + a.size) for a, b in zip(arrays, begins, strict=False)], names)
-    for number, (array, begin) in enumerate(zip(arrays, begins, strict=False)):
+    for index, (array, begin) in enumerate(zip(arrays, begins, strict=False)):
         written = memory[begin : begin + array.size]
-        if number >= count:
-            _check_written(written, begin, names[number])
+        if index >= count:
+            _check_written(written, begin, names[index])
             array[...] = written
         elif not np.array_equal(array, written):
-            raise ValueError(f"its kernel wrote its input {names[number]}; declare the written tensor as an output")
+            raise ValueError(f"its kernel wrote its input {names[index]}; declare the written tensor as an output")
 
 
 def _check_red_zones(memory: np.ndarray, ranges: Sequence[tuple[int, int]], names: Sequence[str]) -> None:

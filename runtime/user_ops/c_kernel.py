@@ -108,7 +108,7 @@ def _call(loaded: ctypes.CDLL, buffers: Any) -> None:
 
 
 def _tensors(op: Call) -> Iterator[str]:
-    number = 0
+    index = 0
     for table, const in ((op.inputs, "const "), (op.outputs, "")):
         for name, desc in named_tensors(table):
             if desc is None:
@@ -116,9 +116,9 @@ def _tensors(op: Call) -> Iterator[str]:
                 continue
             kind = f"{const}{C_TYPES[desc.dtype.name]}"
             sizes = ", ".join(map(str, desc.shape or ())) or "1"
-            yield f"{kind} *const {name} = ({kind} *)buffers[{number}];"
+            yield f"{kind} *const {name} = ({kind} *)buffers[{index}];"
             yield f"const int64_t {name}_size = {desc.element_count}, {name}_shape[] = {{{sizes}}};"
-            number += 1
+            index += 1
 
 
 def _constant(op: Call, name: str, value: Any) -> Iterator[str]:

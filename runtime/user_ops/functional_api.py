@@ -58,7 +58,7 @@ _INTEGER_KINDS = {"Scalar": "int64", "ScalarList": "list_int64"}
 TYPES: dict[str, str | None] = {"Tensor": None, "TensorTuple": None, **_SCALARS, **_LISTS}
 #: Parameter types of OneFlow that are not supported, with the reason.
 REFUSED_TYPES = {
-    **dict.fromkeys(("Placement", "Sbp", "SbpList"), "functions compute where their tensors lie"),
+    **dict.fromkeys(("Placement", "Sbp", "SbpList"), "functions compute on the devices of their tensors"),
     **dict.fromkeys(("Layout", "MemoryFormat"), "tensors are contiguous"),
     **dict.fromkeys(("PyObject*", "OpExpr", "TensorIndex"), "functors in C++ do not see Python's objects"),
 }

@@ -21,7 +21,7 @@ from oneflow.runtime.user_ops.rules import LibraryRules
 
 @dataclass
 class _Session:
-    """A call into C++, with the values that C++ refers to by number."""
+    """A call into C++, with the values that C++ refers to by index."""
 
     ops: Builder
     values: list[Value] = field(default_factory=list)

@@ -1,6 +1,6 @@
 """Conversion of calls and attribute values between Python and the C++ framework.
 
-Attribute kinds and element types have the numbers of OneFlow on both sides.
+Attribute kinds and element types have the codes of OneFlow on both sides.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from oneflow.runtime.user_ops.framework import (
     TensorStruct,
 )
 
-#: The attribute kinds by their numbers in OneFlow.
+#: The attribute kinds by their codes in OneFlow.
 KIND_CODES = {
     1: "int32", 2: "int64", 3: "bool", 4: "float", 5: "double", 6: "string", 7: "shape", 8: "data_type",
     9: "list_int32", 10: "list_int64", 11: "list_float", 12: "list_data_type", 13: "list_shape", 14: "list_string",
@@ -34,19 +34,19 @@ CPU, CUDA = 1, 2
 
 
 def kind_of(code: int) -> AttrKind:
-    """The attribute kind with number `code` in OneFlow.
+    """The attribute kind with code `code` in OneFlow.
 
     Raises:
         ValueError: the kind is unknown.
     """
     if code not in KIND_CODES:
-        raise ValueError(f"expected a kind of attribute such as kAtInt32, got the number {code}, which is none")
+        raise ValueError(f"expected a kind of attribute such as kAtInt32, got the code {code}, which is none")
     return KINDS[KIND_CODES[code]]
 
 
 def _dtype_of(code: int) -> dtypes.DType:
     if code not in dtypes.BY_CODE:
-        raise ValueError(f"expected a data type such as kFloat, got the number {code}, which tensors cannot have")
+        raise ValueError(f"expected a data type such as kFloat, got the code {code}, which tensors cannot have")
     return dtypes.BY_CODE[code]
 
 
@@ -124,12 +124,12 @@ def _encode_arg(name: str, descs: Sequence[TensorDesc | None]) -> ArgStruct:
     return ArgStruct(name.encode(), len(descs), _array(DescStruct, [_encode_desc(d) for d in descs]))
 
 
-def encode_tensor(number: int, desc: TensorDesc | None) -> TensorStruct:
+def encode_tensor(index: int, desc: TensorDesc | None) -> TensorStruct:
     """A tensor of a program for the framework; None is a missing tensor."""
     if desc is None:
         return TensorStruct(-1, DescStruct(0, 0, None))
     dims = [-1 if d is None else d for d in desc.shape or ()]
-    return TensorStruct(number, DescStruct(desc.dtype.code, desc.rank, _array(ctypes.c_int64, dims)))
+    return TensorStruct(index, DescStruct(desc.dtype.code, desc.rank, _array(ctypes.c_int64, dims)))
 
 
 def encode_argument(kind: str | None, value: AttrValue, tensors: Sequence[TensorStruct] = ()) -> ArgumentStruct:

@@ -56,8 +56,8 @@ class Counts:
         return (self.optional and count == 0) or self.min_count <= count <= max_count
 
     def __str__(self) -> str:
-        number = str(self.min_count) if self.max_count == self.min_count else f"at least {self.min_count}"
-        return f"none or {number}" if self.optional else number
+        count = str(self.min_count) if self.max_count == self.min_count else f"at least {self.min_count}"
+        return f"none or {count}" if self.optional else count
 
 
 class _Owner:

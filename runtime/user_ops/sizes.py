@@ -1,7 +1,7 @@
 """Rules written for static sizes, applied to calls with dynamic sizes.
 
-C++ functions see numbers only. A rule therefore runs with several numbers in place of the dynamic sizes. Results on
-which all runs agree hold; differing numbers are dynamic. Numbers that the operator refuses are skipped.
+C++ functions take static sizes only. A rule therefore runs with several values of each dynamic size. Result sizes
+that are equal in all runs are static, the others are dynamic. Sizes that the operator refuses are skipped.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from oneflow.dialect.tensor_desc import Shape, TensorDesc
 
 R = TypeVar("R")
 _SIZES = (2, 3, 5, 16, 1021)
-#: Chooses a number for a dynamic axis of a shape.
+#: Chooses a size for a dynamic axis of a shape.
 SizeCandidate = Callable[[Shape, int], int]
 
 
 def run_for_sizes(op: Call, rule: Callable[[Call], R]) -> list[R]:
-    """The results of `rule` on `op` with numbers for dynamic sizes, for every choice that the operator accepts.
+    """The results of `rule` on `op` with static sizes in place of dynamic sizes, for every choice that the operator
+    accepts.
 
     Raises:
         OperatorError: the operator refuses all choices.

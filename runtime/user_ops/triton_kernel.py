@@ -115,7 +115,7 @@ class TritonKernel:
 def triton_kernel(
     function: str | Callable[..., Any], *helpers: str | Callable[..., Any], grid: str, warps: int = 4, stages: int = 3
 ) -> TritonKernel:
-    """A function of Triton as a kernel of an operator: the function or its text, and the functions that it calls.
+    """A Triton function as a kernel of an operator: the function or its text, and the functions that it calls.
 
     Args:
         function: the function of a program; the function may use only `tl` and `helpers`.
@@ -132,9 +132,9 @@ def triton_kernel(
     try:
         tree = ast.parse(text)
     except SyntaxError as error:
-        raise ValueError(f"expected functions of Triton, got text with an error in line {error.lineno}") from None
+        raise ValueError(f"expected Triton functions, got text with an error in line {error.lineno}") from None
     if not any(isinstance(n, ast.FunctionDef) for n in tree.body):
-        raise ValueError("expected a function of Triton, got none in the text")
+        raise ValueError("expected a Triton function, got none in the text")
     return TritonKernel(text, grid, warps, stages)
 
 

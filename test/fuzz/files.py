@@ -29,15 +29,14 @@ from oneflow.tools.files import FileError, read_text
 ROOT = Path(__file__).resolve().parents[2]
 RANKS = "oneflow-insert-boxing,oneflow-join-boxing,oneflow-to-physical"
 AUTO = "builtin.module(oneflow-infer-types,oneflow-infer-sbp{{strategy=auto time-limit=2 mesh={}}}," + RANKS + ")"
-#: Pipelines of the compiler, each from the parsed program. If `oneflow` fails, later pipelines fail likewise.
+#: Pipelines of the compiler, each from the parsed program. If `oneflow` fails, later pipelines fail likewise. `llvm`
+#: begins with the passes of the stages `linalg` and `kernels`.
 STAGES = {
     "oneflow": pipeline_between(None, "oneflow"),
     "autodiff": "builtin.module(oneflow-infer-types,oneflow-autodiff,canonicalize)",
     "sbp": f"builtin.module(oneflow-infer-types,oneflow-infer-sbp,{RANKS})",
     "mesh": f"builtin.module(oneflow-infer-types,oneflow-infer-sbp{{mesh=2,2}},{RANKS})",
     "auto": AUTO.format("2,3"),
-    "linalg": pipeline_between(None, "linalg"),
-    "kernels": pipeline_between(None, "kernels"),
     "llvm": pipeline_between(None, "llvm"),
     "triton": pipeline_between(None, "triton"),
 }

@@ -194,7 +194,7 @@ def _steps(stage: c.Stage) -> tuple[int, list[Step]] | None:
             return None
         stage = read[0]
         steps.insert(0, read[1])
-    return stage.number, steps
+    return stage.index, steps
 
 
 def _reshape(stage: c.Reshape) -> tuple[c.Stage, Step]:

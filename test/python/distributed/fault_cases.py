@@ -14,7 +14,7 @@ import numpy as np
 
 import oneflow as flow
 from oneflow.runtime.collectives import mpi
-from oneflow.runtime.executable import PositionError
+from oneflow.runtime.executable import OutOfBoundsError
 
 #: The device of the ranks: "cpu" or "cuda".
 DEVICE = sys.argv[2] if len(sys.argv) > 2 else "cpu"
@@ -62,7 +62,7 @@ def main() -> None:
                 run(np.ones((9, 3), np.float32))
         if act == "catch":
             # The position that rank 1 has is out of range.
-            with contextlib.suppress(PositionError):
+            with contextlib.suppress(OutOfBoundsError):
                 look_up(np.where(np.arange(8) == 4, number // 20 * 9, 0))
         else:
             run(x)

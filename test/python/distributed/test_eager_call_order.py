@@ -23,7 +23,8 @@ def test_different_call_orders_end_with_one_message(case: str) -> None:
     one, other = WISHES[case]
     line = r"at \S*order_cases.py:\d+"
     wanted = (
-        rf"expected all ranks to want the same, but ranks 0 and 2 want {one} {line}, rank 1 wants {other} {line};"
+        rf"expected all ranks to request the same, but ranks 0 and 2 request {one} {line},"
+        rf" rank 1 requests {other} {line};"
     )
     assert ranks.returncode != 0
     assert re.search(wanted, errors), output + errors

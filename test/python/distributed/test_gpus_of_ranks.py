@@ -116,7 +116,7 @@ def test_a_rank_that_sees_one_gpu_has_it_for_itself(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(mpi.MpiWorld, "local_rank_and_size", lambda self: (1, 2))
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
     with host_cuda(devices=1) as cuda, host_nccl(cuda):
-        assert nccl.Gpus(mpi.MpiWorld.__new__(mpi.MpiWorld)).device.number == 0
+        assert nccl.Gpus(mpi.MpiWorld.__new__(mpi.MpiWorld)).device.ordinal == 0
 
 
 def test_nccl_is_looked_for_in_packages_and_then_in_the_system(

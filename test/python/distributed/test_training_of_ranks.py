@@ -129,7 +129,7 @@ def test_later_work_overlaps_the_first_gradients(change_gpu: Callable[..., None]
     kernels = {i: ExternalKernel(0, 0, str, None, True, recorded=True) for i in range(3)}
     script = record(found, [()] * 8, {}, kernels)
     before: list[set[int]] = []
-    for after in script.after:
+    for after in script.dependencies:
         before.append(set(after).union(*(before[n] for n in after)))
     sums = [n for n, command in enumerate(script.commands) if isinstance(command, External)]
     assert len(sums) == 3 and all(one in before[other] for one, other in itertools.pairwise(sums))

@@ -105,5 +105,5 @@ def test_positions_that_do_not_fit():
     read = flow.compile(lambda x, i, j: x[i, j])
     with pytest.raises(flow.OneFlowError, match="expected axis 0 of in to be 1 or 3"):
         read(X, np.array([0, 1, 1]), B)
-    with pytest.raises(Exception, match=r"expected a position in \[0, 3\), got 3"):
+    with pytest.raises(Exception, match=r"expected an index in \[0, 3\), got 3"):
         read(X, A, np.array([3, 0]))

@@ -181,7 +181,7 @@ def test_an_assignment_to_a_value_that_a_gradient_reads_is_an_error():
 def test_an_assignment_at_a_wrong_position_changes_nothing():
     x = flow.tensor(floats(4, 3)).cuda()
     x[positions(*range(4), 4)] = 1.0
-    with pytest.raises(IndexError, match=r"expected a position in \[0, 4\), got 4"):
+    with pytest.raises(IndexError, match=r"expected an index in \[0, 4\), got 4"):
         x.numpy()
     np.testing.assert_array_equal(x.numpy(), floats(4, 3))
 

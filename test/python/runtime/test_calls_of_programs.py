@@ -18,7 +18,7 @@ from oneflow.dialect.oneflow import create_context
 from oneflow.dialect.reader import read_module
 from oneflow.dialect.record import REGISTRY
 from oneflow.runtime import fast_path, native
-from oneflow.runtime.executable import PositionError, compile_module
+from oneflow.runtime.executable import OutOfBoundsError, compile_module
 from oneflow.runtime.fast_path import extension as fast_path_extension
 from oneflow.runtime.results import ResultFormat
 
@@ -135,7 +135,7 @@ def test_a_failed_run_raises_its_error_and_frees_its_results(compiled):
     call, x = compiled(TAKE).fast_path, np.arange(4, dtype=np.float32)
     np.testing.assert_array_equal(call([x, np.array([3, 1])])[0], [3, 1])
     for _ in range(3):
-        with pytest.raises(PositionError, match=re.escape("[0, 4)") + ".*7|7.*" + re.escape("[0, 4)")):
+        with pytest.raises(OutOfBoundsError, match=re.escape("[0, 4)") + ".*7|7.*" + re.escape("[0, 4)")):
             call([x, np.array([0, 7])])
     np.testing.assert_array_equal(call([x, np.array([2, 0])])[0], [2, 0])
 
@@ -162,7 +162,7 @@ def test_programs_without_references_are_freed(compiled):
 def test_a_fast_path_runs_without_the_executable(compiled):
     call, x = compiled.__wrapped__(TAKE).fast_path, np.arange(4, dtype=np.float32)
     np.testing.assert_array_equal(call([x, np.array([3, 1])])[0], [3, 1])
-    with pytest.raises(PositionError, match=re.escape("expected a position in [0, 4), got 7")):
+    with pytest.raises(OutOfBoundsError, match=re.escape("expected an index in [0, 4), got 7")):
         call([x, np.array([0, 7])])
 
 

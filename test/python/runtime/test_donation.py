@@ -7,7 +7,7 @@ from oneflow.dialect import ops  # noqa: F401
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.oneflow import create_context
 from oneflow.dialect.reader import read_module
-from oneflow.runtime.executable import Options, PositionError, compile_module
+from oneflow.runtime.executable import Options, OutOfBoundsError, compile_module
 
 RNG = np.random.default_rng(0)
 SQUARE = "tensor<40x40xf32>"
@@ -216,7 +216,7 @@ def test_a_run_that_fails_before_the_update_changes_nothing():
     )
     executable, x = donating(body, others=", %i: tensor<40xi64>"), square()
     before = x.copy()
-    with pytest.raises(PositionError, match=r"expected a position in \[0, 40\), got 77$"):
+    with pytest.raises(OutOfBoundsError, match=r"expected an index in \[0, 40\), got 77$"):
         executable(x, np.full(40, 77))
     assert executable.memory.in_place == x.nbytes
     np.testing.assert_array_equal(x, before)
@@ -233,7 +233,7 @@ def test_a_run_that_fails_after_the_update_says_so():
     )
     executable = donating(body, others=f", %x0: {SQUARE}, %x1: {SQUARE}", results=2, given="%r, %q")
     x = square()
-    with pytest.raises(PositionError, match=r"got (80|81); updated in place before: 'x'$"):
+    with pytest.raises(OutOfBoundsError, match=r"got (80|81); updated in place before: 'x'$"):
         executable(x, np.full((40, 40), 81, np.float32), np.eye(40, dtype=np.float32))
     np.testing.assert_allclose(x, np.full((40, 40), 81), rtol=1e-5)
 

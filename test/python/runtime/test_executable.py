@@ -24,7 +24,7 @@ from oneflow.passes.base import PassError
 from oneflow.passes.pipeline import Pipeline
 from oneflow.passes.walk import gather_named
 from oneflow.runtime import cache, native
-from oneflow.runtime.executable import ArgumentError, Options, PositionError, RunError, SizeError, compile_module
+from oneflow.runtime.executable import ArgumentError, Options, OutOfBoundsError, RunError, SizeError, compile_module
 from oneflow.runtime.program_source import ProgramSource
 
 ADD = """
@@ -252,9 +252,9 @@ def test_a_position_out_of_range():
     executable = build(GATHER)
     x = np.arange(15, dtype=np.float32).reshape(5, 3)
     np.testing.assert_array_equal(executable(x, np.array([4, 0, 2, 2]))[0], x[[4, 0, 2, 2]])
-    with pytest.raises(PositionError, match=r"gather.* expected a position in \[0, 5\), got 7"):
+    with pytest.raises(OutOfBoundsError, match=r"gather.* expected an index in \[0, 5\), got 7"):
         executable(x, np.array([0, 7, 1, 2]))
-    assert issubclass(PositionError, IndexError) and issubclass(PositionError, RunError)
+    assert issubclass(OutOfBoundsError, IndexError) and issubclass(OutOfBoundsError, RunError)
     np.testing.assert_array_equal(executable(x, np.array([1, 1, 1, 1]))[0], x[[1, 1, 1, 1]])
 
 
@@ -282,7 +282,7 @@ def test_failures_of_other_threads_stay_there():
             try:
                 executable(x, np.array([0, 9 if bad else 1, 1, 2]))
                 failed = False
-            except PositionError:
+            except OutOfBoundsError:
                 failed = True
             wrong.extend([bad] * (failed is not bad))
 

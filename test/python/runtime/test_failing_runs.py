@@ -14,7 +14,7 @@ from oneflow.dialect.locks import Lock
 from oneflow.dialect.oneflow import create_context
 from oneflow.dialect.reader import read_module
 from oneflow.runtime import native
-from oneflow.runtime.executable import Options, PositionError, compile_module
+from oneflow.runtime.executable import Options, OutOfBoundsError, compile_module
 
 
 def build(text):
@@ -73,7 +73,7 @@ def test_positions_in_nothing(name, rows_):
       return %0 : {result}
     }}""")
     positions = np.zeros([int(n) for n in index.split("x")], np.int64)
-    with pytest.raises(PositionError, match=r"expected a position in \[0, 0\), got 0"):
+    with pytest.raises(OutOfBoundsError, match=r"expected an index in \[0, 0\), got 0"):
         executable(np.zeros((0, columns), np.float32), positions)
 
 
@@ -85,7 +85,7 @@ def test_writes_to_positions_in_nothing():
       return %0 : tensor<?x300000xf32>
     }""")
     arrays = np.zeros((3, 1), np.int64), np.ones((3, 300000), np.float32)
-    with pytest.raises(PositionError, match=r"expected a position in \[0, 0\), got 0"):
+    with pytest.raises(OutOfBoundsError, match=r"expected an index in \[0, 0\), got 0"):
         executable(np.zeros((0, 300000), np.float32), *arrays)
     assert executable(np.zeros((1, 300000), np.float32), *arrays)[0].all()
 

@@ -13,7 +13,7 @@ import pytest
 
 import oneflow as flow
 from oneflow.nn import functional as F  # noqa: N812
-from oneflow.runtime.executable import PositionError, SizeError
+from oneflow.runtime.executable import OutOfBoundsError, SizeError
 from oneflow.tools import oneflow_run
 
 KERNEL = np.ones((2, 3, 3, 3), np.float32)
@@ -40,7 +40,7 @@ def test_a_position_of_a_compiled_function() -> None:
     for _ in range(2):
         program = flow.compile(pick)
         for arguments in ((good, bad), (bad, good)):
-            with pytest.raises(PositionError, match=place(pick) + r"\d+\): expected a position in \[0, 3\), got 7"):
+            with pytest.raises(OutOfBoundsError, match=place(pick) + r"\d+\): expected an index in \[0, 3\), got 7"):
                 program(np.ones(3, np.float32), *arguments)
 
 
@@ -56,7 +56,7 @@ def test_equal_programs_in_other_places_share_an_object_and_not_the_place() -> N
 
     second.__name__ = "first"
     for function, below in ((first, 1), (second, 2)):
-        with pytest.raises(PositionError, match=place(function, below)):
+        with pytest.raises(OutOfBoundsError, match=place(function, below)):
             flow.compile(function)(np.ones(3, np.float32), np.array([7]))
 
 
@@ -105,7 +105,7 @@ def test_a_dynamic_dimension_is_not_broadcast() -> None:
 
 def test_eager_mode_has_no_place() -> None:
     """The traceback contains the line of the call."""
-    with pytest.raises(PositionError, match=r"^oneflow.dim_gather: index: expected"):
+    with pytest.raises(OutOfBoundsError, match=r"^oneflow.dim_gather: index: expected"):
         flow.gather(flow.tensor(ones(3)), 0, flow.tensor(np.array([5]))).numpy()
 
 

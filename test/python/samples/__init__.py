@@ -39,10 +39,10 @@ UNEDGED = {
         ("inv", "det", "slogdet", "slogdet_of_pairs", "lu_decomposition"), "LAPACK refuses such matrices"
     ),
     "image_decode": "such bytes are no files of images",
-    "object_segmentation_polygon_to_mask": "such points are errors of the run",
-    "roi_align": "numbers of images out of range are errors of the run",
+    "object_segmentation_polygon_to_mask": "such points are run-time errors",
+    "roi_align": "numbers of images out of range are run-time errors",
     "roi_align_grad": "as of roi_align",
-    "multinomial_with_replacement": "such weights are errors of the run",
+    "multinomial_with_replacement": "such weights are run-time errors",
     "roc_auc_score": "scores that are NaN have no order",
     **dict.fromkeys(
         ("fft_c2c", "fft_r2c", "fft_c2r", "fourier_of_pairs", "stft"),

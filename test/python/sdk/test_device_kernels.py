@@ -176,9 +176,9 @@ def test_a_failing_kernel_is_an_error():
 
 
 def test_texts_that_are_refused():
-    with pytest.raises(ValueError, match="expected functions of Triton, got text with an error in line 1"):
+    with pytest.raises(ValueError, match="expected Triton functions, got text with an error in line 1"):
         flow.triton_kernel("def f(", grid="1")
-    with pytest.raises(ValueError, match="expected a function of Triton, got none"):
+    with pytest.raises(ValueError, match="expected a Triton function, got none"):
         flow.triton_kernel("x = 1", grid="1")
     with pytest.raises(SignatureError, match="a kernel with a launch on a device, got a launch with decompose"):
         flow.operator("t_wrong(x) -> y")(

@@ -6,7 +6,7 @@ from oneflow.dialect import dtypes as dt
 from oneflow.dialect.record import Call, OperatorError, Registry, attribute_values
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.passes.sbp.candidates import nd_signatures
-from oneflow.passes.sbp.graph import work_of
+from oneflow.passes.sbp.graph import count_multiply_adds
 from oneflow.runtime.user_ops.library import LibraryError, load_library
 
 
@@ -38,8 +38,8 @@ def test_signatures_on_meshes(registry, name, mesh, signatures):
 
 
 def test_the_work_of_a_call(registry):
-    assert work_of(call(registry, "t_listed")) == 24000
-    assert work_of(call(registry, "t_inferred")) == 24
+    assert count_multiply_adds(call(registry, "t_listed")) == 24000
+    assert count_multiply_adds(call(registry, "t_inferred")) == 24
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_failing_mesh_callbacks(registry, mode, message):
 
 def test_a_failing_complexity_function(registry):
     with pytest.raises(OperatorError, match=r"t_listed: the complexity function failed: .*too complex"):
-        work_of(call(registry, "t_listed", mode="complex"))
+        count_multiply_adds(call(registry, "t_listed", mode="complex"))
 
 
 REFUSED = """#include "oneflow/core/framework/framework.h"

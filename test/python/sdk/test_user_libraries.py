@@ -97,11 +97,11 @@ BAD_LIBRARIES = {
     ),
     "no_type": (
         f'REGISTER_USER_OP("t_bad").Input("in").Output("out").Attr<DataType>("a", kInvalidDataType){SAME};',
-        "the attribute a: expected a data type such as kFloat, got the number 0",
+        "the attribute a: expected a data type such as kFloat, got the code 0",
     ),
     "no_kind": (
         'REGISTER_USER_OP("t_bad").Input("in").Output("out").Attr("a", static_cast<UserOpAttrType>(55))' + SAME + ";",
-        "the attribute a: expected a kind of attribute such as kAtInt32, got the number 55",
+        "the attribute a: expected a kind of attribute such as kAtInt32, got the code 55",
     ),
     "letters": (
         f'REGISTER_USER_OP("t_bad").Input("\u00e9").Output("out"){SAME};',

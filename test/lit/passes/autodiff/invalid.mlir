@@ -80,7 +80,7 @@ func.func @f(%x: tensor<f32>) -> tensor<f32> {
 // The only way from the argument leads through integers.
 func.func @f(%x: tensor<3xf32>) -> tensor<f32> {
   %0 = "oneflow.sin"(%x) : (tensor<3xf32>) -> tensor<3xf32>
-  // expected-error@below {{oneflow.cast gives i32, which has no gradient, and every way from input 0 leads through such: input 0 -> oneflow.sin -> oneflow.cast -> oneflow.cast -> oneflow.reduce_sum -> result; leave the input out, or stop its gradient before}}
+  // expected-error@below {{oneflow.cast gives i32, which has no gradient, and every path from input 0 leads through integers: input 0 -> oneflow.sin -> oneflow.cast -> oneflow.cast -> oneflow.reduce_sum -> result; leave the input out, or stop its gradient before}}
   %1 = "oneflow.cast"(%0) {dtype = i32} : (tensor<3xf32>) -> tensor<3xi32>
   %2 = "oneflow.cast"(%1) {dtype = f32} : (tensor<3xi32>) -> tensor<3xf32>
   %3 = "oneflow.reduce_sum"(%2) {axis = array<i32: 0>} : (tensor<3xf32>) -> tensor<f32>
@@ -91,7 +91,7 @@ func.func @f(%x: tensor<3xf32>) -> tensor<f32> {
 
 // One of two paths suffices: the error concerns the argument without a path.
 func.func @f(%x: tensor<3xf32>, %n: tensor<3xf32>) -> tensor<f32> {
-  // expected-error@below {{oneflow.broadcast_greater gives i1, which has no gradient, and every way from input 1 leads}}
+  // expected-error@below {{oneflow.broadcast_greater gives i1, which has no gradient, and every path from input 1 leads}}
   %0 = "oneflow.broadcast_greater"(%x, %n) : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xi1>
   %1 = "oneflow.cast"(%0) {dtype = f32} : (tensor<3xi1>) -> tensor<3xf32>
   %2 = "oneflow.broadcast_mul"(%1, %x) : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>

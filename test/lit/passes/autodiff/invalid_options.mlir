@@ -10,7 +10,7 @@
 // HIGH: oneflow-autodiff: expected wrt to be distinct argument indices below 2, got '2'
 // TWICE: oneflow-autodiff: expected wrt to be distinct argument indices below 2, got '0'
 // WORD: oneflow-autodiff: expected wrt to be distinct argument indices below 2, got 'x'
-// INT: oneflow-autodiff: expected wrt to be arguments that are tensors of floats or complex numbers, got 1: tensor<2xi64>
+// INT: oneflow-autodiff: expected wrt to be arguments that are tensors of floats or complex numbers, got argument 1 of type tensor<2xi64>
 func.func @loss(%x: tensor<f32>, %i: tensor<2xi64>) -> tensor<f32> {
   return %x : tensor<f32>
 }

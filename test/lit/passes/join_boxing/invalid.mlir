@@ -29,7 +29,7 @@ module attributes {oneflow.mesh = array<i64: 2>} {
 
 module attributes {oneflow.mesh = array<i64: 2>} {
   func.func @no_number(%x: tensor<4xf32> {oneflow.nd_sbp = [#sbp.partial_sum]}) -> (tensor<4xf32> {oneflow.nd_sbp = [#sbp.broadcast]}) {
-    // expected-error@below {{expected oneflow.joined to be a number, got unit}}
+    // expected-error@below {{expected oneflow.joined to be an integer, got unit}}
     %0 = "oneflow.hierarchical_parallel_cast"(%x) {nd_sbp = [#sbp.broadcast], oneflow.in_nd_sbp = [[#sbp.partial_sum]], oneflow.out_nd_sbp = [[#sbp.broadcast]], oneflow.joined} : (tensor<4xf32>) -> tensor<4xf32>
     return %0 : tensor<4xf32>
   }

@@ -129,7 +129,7 @@ def test_threads_update_an_argument_that_is_a_view_one_after_the_other(cuda, on,
     part, waits = c[2:5], threading.Barrier(2)
     step = flow.compile(lambda x: x.add_(1).sum())
     step(part)
-    monkeypatch.setattr(Specialization, "exclusive", property(lambda made: Waiting(waits, made.updating.now)))
+    monkeypatch.setattr(Specialization, "exclusive", property(lambda made: Waiting(waits, made.updating.raw)))
     in_threads(lambda: step(part))
     assert c.tolist() == [0, 0, 5, 5, 5, 0, 0, 0]
 

@@ -53,7 +53,7 @@ def test_a_failing_step_leaves_parameters_unchanged():
     model, _, step = training(OPTIMIZERS["adamw"])
     compiled = flow.compile(step)
     before = [p.detach().numpy().copy() for p in model.parameters()]
-    with pytest.raises(IndexError, match=r"expected a position in \[0, 5\), got 7$"):
+    with pytest.raises(IndexError, match=r"expected an index in \[0, 5\), got 7$"):
         compiled(X, np.full(16, 7))
     for p, kept in zip(model.parameters(), before, strict=True):
         np.testing.assert_array_equal(p.detach().numpy(), kept)

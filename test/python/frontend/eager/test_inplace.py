@@ -239,3 +239,27 @@ def test_gradients_by_a_leaf_that_was_updated_since():
     leaf.data.fill_(2.0)
     (grad,) = flow.autograd.grad(before + (leaf * leaf).sum(), [leaf])
     assert grad.tolist() == [7, 7]
+
+
+@pytest.mark.parametrize(
+    "update",
+    [
+        lambda x: x.add_(1),
+        lambda x: x.fill_(1),
+        lambda x: x.copy_(flow.ones(3)),
+        lambda x: x.__setitem__(0, 1.0),
+        lambda x: x[1:].mul_(2),
+        lambda x: x[1:].__setitem__(0, 1.0),
+    ],
+)
+def test_an_update_of_a_read_only_array_is_an_error_at_the_users_line(update):
+    array = np.array([1, 2, 3], "f")
+    array.flags.writeable = False
+    x = flow.from_numpy(array)
+    y = x.detach().clone().requires_grad_()
+    loss = (x * y).sum()
+    with pytest.raises(flow.OneFlowError, match=r"test_inplace.py:\d+: expected a tensor in writable memory"):
+        update(x)
+    # The values that the gradient reads are unchanged.
+    loss.backward()
+    assert x.tolist() == y.grad.tolist() == [1, 2, 3]

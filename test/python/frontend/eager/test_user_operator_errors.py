@@ -100,9 +100,9 @@ def test_a_kernel_in_backward():
 
 def test_each_call_of_one_kernel_has_its_own_line():
     x, index = flow.tensor(X), flow.tensor(np.array([[7]]))
-    with pytest.raises(IndexError, match=r"expected a position in \[0, 2\), got 7 \(") as first:
+    with pytest.raises(IndexError, match=r"expected an index in \[0, 2\), got 7 \(") as first:
         flow.gather(x, 0, index)
-    with pytest.raises(IndexError, match=r"expected a position in \[0, 2\), got 7 \(") as second:
+    with pytest.raises(IndexError, match=r"expected an index in \[0, 2\), got 7 \(") as second:
         flow.gather(x, 0, index).sum()
     at_line_of(first, "flow.gather(x, 0, index)\n")
     at_line_of(second, "flow.gather(x, 0, index).sum()")

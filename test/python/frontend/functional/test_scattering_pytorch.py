@@ -110,7 +110,7 @@ def test_means_of_integers_round_down():
     [
         (lambda x, i: x.scatter(0, i, 1.0, reduce="mean"), 'expected reduce to be None, "add" or "multiply"'),
         (lambda x, i: x.scatter_reduce(0, i, x, "max"), "expected reduce to be one of sum, mean, prod, amax, amin"),
-        (lambda x, i: x.scatter(0, i + 4, 1.0), r"index: expected a position in \[0, 4\), got 4"),
+        (lambda x, i: x.scatter(0, i + 4, 1.0), r"index: expected an index in \[0, 4\), got 4"),
         (lambda x, i: x.diagonal(0, 1, 1), "expected two dimensions for diagonal, got 1 and 1"),
         (lambda x, i: x.repeat_interleave(-1), "expected repeats of at least 0, got -1"),
         (lambda x, i: x.unfold(1, 4, 1), "expected size from 1 to the 3 elements along dimension 1"),

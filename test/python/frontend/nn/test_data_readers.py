@@ -64,7 +64,7 @@ def test_orders_of_images(tmp_path):
     assert numbers(1) == numbers(1) != numbers(2)
     assert all(sorted(batch) == [10, 20, 30] for batch in numbers(1)) and len({*map(tuple, numbers(1))}) > 2
     images = [Image(n, 1 + n % 3, 1, tmp_path) for n in range(9)]
-    batches = [[image.number for image in batch] for batch in itertools.islice(grouped(iter(images * 2), 2), 8)]
+    batches = [[image.image_id for image in batch] for batch in itertools.islice(grouped(iter(images * 2), 2), 8)]
     assert batches == [[0, 3], [1, 4], [2, 5], [6, 0], [7, 1], [8, 2], [3, 6], [4, 7]]
 
 
@@ -154,7 +154,7 @@ def test_files_of_tokens_that_are_damaged(prefix):
     whole = index.read_bytes()
     read = GPTIndexedBinDataReader(prefix, 4, 2, 2, shuffle=False)
     read()
-    with pytest.raises(flow.OneFlowError, match="expected the number of one of 2 samples, got 2; see num_samples"):
+    with pytest.raises(flow.OneFlowError, match="expected the index of one of 2 samples, got 2; see num_samples"):
         read()
     for damaged, match in (
         (b"MMIDIDY" + whole[7:], "expected a file that begins with"),

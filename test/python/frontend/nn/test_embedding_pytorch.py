@@ -5,7 +5,7 @@ import pytest
 
 import oneflow as flow
 from oneflow.frontend.core.errors import OneFlowError
-from oneflow.runtime.failures import PositionError
+from oneflow.runtime.failures import OutOfBoundsError
 
 torch = pytest.importorskip("torch")
 
@@ -61,9 +61,11 @@ def test_rows_that_are_not_looked_up_keep_their_values():
     np.testing.assert_allclose(np.linalg.norm(after[rows], axis=1), 0.5, 1e-5)
 
 
-def test_a_position_that_is_no_row_is_an_error_at_the_user_s_line():
+def test_an_index_that_is_no_row_is_an_error_at_the_user_s_line():
     layer = flow.nn.Embedding(7, 4, max_norm=0.5)
-    with pytest.raises(PositionError, match=r"expected a position in \[0, 7\), got 7 \(.*test_embedding_pytorch.py:"):
+    with pytest.raises(
+        OutOfBoundsError, match=r"expected an index in \[0, 7\), got 7 \(.*test_embedding_pytorch.py:"
+    ):
         layer(flow.tensor([7]))
 
 

@@ -216,7 +216,7 @@ def test_a_traced_position_out_of_range_is_an_error_of_the_run():
     run = flow.compile(put)
     assert run(X, np.array([-1]))[2].tolist() == [0, 0, 0, 0]
     for at in (3, -4):
-        with pytest.raises(IndexError, match=r"expected a position in \[0, 3\)"):
+        with pytest.raises(IndexError, match=r"expected an index in \[0, 3\)"):
             run(X, np.array([at]))
 
 

@@ -37,7 +37,7 @@ from oneflow.dialect.shapes import broadcast_shapes
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.lowering.linalg.shape_guards import requirements
 from oneflow.passes.pipeline import PipelineFailure
-from oneflow.runtime.executable import Options, PositionError, SizeError, compile_module
+from oneflow.runtime.executable import Options, OutOfBoundsError, SizeError, compile_module
 from oneflow.testing import checks
 from oneflow.testing.backend import compile_call
 from oneflow.testing.sample import Sample
@@ -93,7 +93,7 @@ def test_refused_sizes_are_errors_at_run_time(sample: Sample) -> None:
         call = with_operands(op, changed)
         shapes = [x.shape for x in changed]
         if not is_allowed(call):
-            with pytest.raises((SizeError, PositionError), match=r"^(oneflow\.\w+|tensor\.cast): "):
+            with pytest.raises((SizeError, OutOfBoundsError), match=r"^(oneflow\.\w+|tensor\.cast): "):
                 raise AssertionError(f"{sample} with {shapes} gave {[r.shape for r in program(*changed)]}")
             continue
         expect_reference(sample, call, program, changed)
@@ -103,7 +103,7 @@ def expect_reference(sample: Sample, call: Call, program: Any, changed: list[np.
     """The values of the reference, or an error where data are positions."""
     try:
         got = program(*changed)
-    except PositionError:
+    except OutOfBoundsError:
         return
     except SizeError:
         assert sample.op in STRICTER

@@ -15,7 +15,7 @@ from oneflow.passes.sbp.boxing import Boxing
 from oneflow.passes.sbp.cost import Costs, Machine
 from oneflow.passes.sbp.elimination import choose_by_elimination
 from oneflow.passes.sbp.explain import explain
-from oneflow.passes.sbp.graph import GraphReader
+from oneflow.passes.sbp.graph import SbpGraphBuilder
 from oneflow.passes.sbp.greedy import choose_greedily
 from oneflow.passes.structure import Structure
 
@@ -24,7 +24,7 @@ def graph_of(text, context, mesh):
     """The graph of the one function in `text`; the module has to stay alive with the graph."""
     module = read_module(text, context)
     (function,) = Structure.of(module.operation).functions.values()
-    return module, GraphReader(mesh, REGISTRY).read(function)
+    return module, SbpGraphBuilder(mesh, REGISTRY).build(function)
 
 
 def matmul(a, b, shape=(8, 12, 4)):

@@ -12,7 +12,7 @@ from oneflow.passes.sbp.auto import choose_cheapest
 from oneflow.passes.sbp.boxing import Boxing
 from oneflow.passes.sbp.cost import Costs, Machine
 from oneflow.passes.sbp.elimination import choose_by_elimination
-from oneflow.passes.sbp.graph import GraphReader
+from oneflow.passes.sbp.graph import SbpGraphBuilder
 from oneflow.passes.sbp.greedy import choose_greedily
 from oneflow.passes.sbp.placement_transfer import PlacementTransfer
 from oneflow.passes.sbp.placements import assign_placements
@@ -67,7 +67,7 @@ def test_auto_counts_what_crosses(machine, want, context):
     (function,) = Structure.of(module.operation).functions.values()
     with context:
         assign_placements(function, submeshes, REGISTRY)
-        graph = GraphReader((2,), REGISTRY, submeshes=submeshes, placement="a").read(function)
+        graph = SbpGraphBuilder((2,), REGISTRY, submeshes=submeshes, placement="a").build(function)
         costs, greedy = Costs((2,), machine, Boxing((2,))), choose_greedily(graph, (2,))
         every = itertools.product(*(n.candidates.signatures for n in graph.nodes))
         best = min(costs.total(graph, dict(zip(graph.nodes, one, strict=True))) for one in every)

@@ -39,7 +39,7 @@ from oneflow.runtime.cuda.stream import (
     free_cached,
     using,
 )
-from oneflow.runtime.executable import KernelError, PositionError
+from oneflow.runtime.executable import KernelError, OutOfBoundsError
 from oneflow.testing.host_cuda import host_cuda, in_c
 
 
@@ -81,7 +81,7 @@ def on(array):
 
 @pytest.mark.parametrize("dtype", ["bool", "int8", "float16", "float32", "int64", "float64"])
 def test_a_broadcast_host_array_copies_one_element(dtype, cuda, monkeypatch):
-    monkeypatch.setattr(driver, "copy_in", None)
+    monkeypatch.setattr(driver, "copy_to_device", None)
     array = np.broadcast_to(np.array(3, dtype), (5, 7))
     np.testing.assert_array_equal(on(array).numpy(), array)
 
@@ -342,7 +342,7 @@ def test_launches_after_a_failed_update_are_resolved_again(cuda, monkeypatch):
     function, want, w = flow.compile(chain, device="cuda"), flow.compile(chain), on(floats(9, 9))
     one, other = on(floats(6, 9)), on(floats(6, 9, seed=8))
     held = function(one, w)
-    fill, numbers = steps.LaunchStep.set, iter(range(1))
+    fill, numbers = steps.LaunchStep.resolve, iter(range(1))
 
     def fill_some(step, bases):
         if next(numbers, None) is None:
@@ -350,7 +350,7 @@ def test_launches_after_a_failed_update_are_resolved_again(cuda, monkeypatch):
         fill(step, bases)
 
     with monkeypatch.context() as patch, pytest.raises(driver.CudaError, match="no more"):
-        patch.setattr(steps.LaunchStep, "set", fill_some)
+        patch.setattr(steps.LaunchStep, "resolve", fill_some)
         function(other, w)
     del held
     for got, result in zip(function(one, w), want(one.numpy(), w.numpy()), strict=True):
@@ -371,8 +371,8 @@ def test_node_parameters_are_created_once(cuda, monkeypatch):
 def test_graphs_can_be_switched_off(cuda, monkeypatch):
     monkeypatch.setenv(executable.USE_GRAPHS, "0")
     function, want = flow.compile(chain, device="cuda"), flow.compile(chain)
-    filled, real = list[Any](), steps.LaunchStep.set
-    monkeypatch.setattr(steps.LaunchStep, "set", recorded(real, filled, lambda step, bases: step))
+    filled, real = list[Any](), steps.LaunchStep.resolve
+    monkeypatch.setattr(steps.LaunchStep, "resolve", recorded(real, filled, lambda step, bases: step))
     first, second, w = on(floats(6, 9)), on(floats(6, 9, seed=8)), on(floats(9, 9))
     counts = []
     for x in (first, first, second, first):
@@ -425,8 +425,8 @@ def test_an_exception_of_a_host_kernel_passes_the_native_library(cuda, monkeypat
 
 def test_only_steps_with_moved_memory_are_resolved_again(cuda, monkeypatch):
     monkeypatch.setenv(executable.USE_GRAPHS, "0")
-    filled, real = list[Any](), steps.LaunchStep.set
-    monkeypatch.setattr(steps.LaunchStep, "set", recorded(real, filled, lambda step, bases: step))
+    filled, real = list[Any](), steps.LaunchStep.resolve
+    monkeypatch.setattr(steps.LaunchStep, "resolve", recorded(real, filled, lambda step, bases: step))
     wanted = flow.compile(chain)
     total, w = (flow.tensor(floats(*sizes)).to("cuda") for sizes in ((6, 9), (9, 9)))
 
@@ -503,7 +503,7 @@ def test_a_position_out_of_range_is_raised_and_frees_what_was_made(cuda):
     x, ids = floats(5, 4), np.array([0, 4, 2])
     np.testing.assert_array_equal(function(x, ids), x[ids])
     before = len(cuda.live)
-    with pytest.raises(PositionError, match="got 7"):
+    with pytest.raises(OutOfBoundsError, match="got 7"):
         function(x, np.array([0, 7, 2]))
     assert len(cuda.live) == before
     np.testing.assert_array_equal(function(x, ids), x[ids])
@@ -513,10 +513,10 @@ def test_a_failed_check_is_raised_by_the_next_use(cuda):
     x, ids = floats(5, 4), np.array([0, 4, 2])
     compiled = executable_of(flow.compile(lambda x, i: flow.index_select(x, 0, i), device="cuda"), x, ids)
     (bad,) = compiled(on(x), np.array([0, 7, 2]))
-    with pytest.raises(PositionError, match="got 7"):
+    with pytest.raises(OutOfBoundsError, match="got 7"):
         bad.numpy()
     compiled(on(x), np.array([0, 8, 2]))
-    with pytest.raises(PositionError, match="got 8"):
+    with pytest.raises(OutOfBoundsError, match="got 8"):
         compiled(on(x), ids)
     np.testing.assert_array_equal(compiled(on(x), ids)[0].numpy(), x[ids])
 

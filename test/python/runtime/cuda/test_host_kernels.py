@@ -14,7 +14,7 @@ from oneflow.lowering.triton.codegen import body
 from oneflow.lowering.triton.launch.program import read_program
 from oneflow.passes.pipeline import Pipeline
 from oneflow.runtime.cuda import executable
-from oneflow.runtime.executable import PositionError
+from oneflow.runtime.executable import OutOfBoundsError
 from oneflow.testing.host_cuda import host_cuda
 from oneflow.testing.triton_interpreter import interpret_program
 
@@ -91,7 +91,7 @@ def test_a_failed_check_is_raised_as_on_the_device(cuda):
         got = function(floats(5), np.array([4, 0]))
     np.testing.assert_allclose(got, gelu(floats(5)[[4, 0]]), rtol=1e-5, atol=1e-6)
     with pytest.raises(
-        PositionError, match=r"gather: indices \(.*test_host_kernels.py:.*expected a position in \[0, 5\), got 5"
+        OutOfBoundsError, match=r"gather: indices \(.*test_host_kernels.py:.*expected an index in \[0, 5\), got 5"
     ):
         function(floats(5), np.array([0, 5]))
 

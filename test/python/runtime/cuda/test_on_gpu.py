@@ -29,7 +29,7 @@ from oneflow.lowering.triton.cost.matmul_configurations import configs_of
 from oneflow.runtime.cuda import driver
 from oneflow.runtime.cuda.array import CudaArray
 from oneflow.runtime.cuda.executable import compile_cuda
-from oneflow.runtime.executable import Options, PositionError
+from oneflow.runtime.executable import Options, OutOfBoundsError
 from oneflow.testing.backend import call_module
 from oneflow.testing.checks import assert_close, make_call
 
@@ -274,7 +274,7 @@ def test_a_position_out_of_range():
     x = floats(5, 4)
     for _ in range(2):
         np.testing.assert_array_equal(function(x, np.array([0, 4])), x[[0, 4]])
-        with pytest.raises(PositionError, match="got 7"):
+        with pytest.raises(OutOfBoundsError, match="got 7"):
             function(x, np.array([0, 7]))
 
 

@@ -11,7 +11,7 @@ from oneflow.runtime.arguments import ArgumentError
 from oneflow.runtime.cuda import driver
 from oneflow.runtime.cuda.array import CudaArray
 from oneflow.runtime.cuda.stream import Stream, using
-from oneflow.runtime.executable import PositionError
+from oneflow.runtime.executable import OutOfBoundsError
 from oneflow.testing.host_cuda import host_cuda
 
 
@@ -213,7 +213,7 @@ def test_a_failure_of_the_run_before_is_raised():
     program = Program(take, table, ids)
     ids.take(np.full((4, 4), 9))
     program(table, ids)
-    with pytest.raises(PositionError, match="9"):
+    with pytest.raises(OutOfBoundsError, match="9"):
         program(table, ids)
     ids.take(np.zeros((4, 4), np.int64))
     program(table, ids)

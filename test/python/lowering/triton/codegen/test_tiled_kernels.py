@@ -15,7 +15,7 @@ from oneflow.lowering.pipelines import pipeline_between
 from oneflow.lowering.triton.launch.program import read_program
 from oneflow.passes.pipeline import Pipeline
 from oneflow.runtime.cuda.compiler import compile_source
-from oneflow.runtime.executable import PositionError, SizeError
+from oneflow.runtime.executable import OutOfBoundsError, SizeError
 from oneflow.testing.interpreter import interpret
 from oneflow.testing.triton_interpreter import interpret_program
 
@@ -255,7 +255,7 @@ def test_position_out_of_range_is_an_error():
     x, ids = floats(5, 300), np.arange(9) % 5
     check(GATHER, x, ids)
     ids[7] = 12
-    with pytest.raises(PositionError, match=r"oneflow.gather: indices .*expected a position in \[0, 5\), got 12"):
+    with pytest.raises(OutOfBoundsError, match=r"oneflow.gather: indices .*expected an index in \[0, 5\), got 12"):
         interpret_program(lower(GATHER), x, ids)
 
 
@@ -362,5 +362,5 @@ def test_loss_and_gradient_are_one_row_kernel(element, rtol):
 
 def test_label_out_of_range_is_an_error():
     labels = np.full(140, 33000)
-    with pytest.raises(PositionError):
+    with pytest.raises(OutOfBoundsError):
         interpret_program(lower(loss(140, 33000, "f32")), floats(140, 33000), labels)

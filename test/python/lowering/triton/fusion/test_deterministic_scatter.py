@@ -8,7 +8,7 @@ from lowered import lower
 
 import oneflow as flow
 from oneflow.frontend.core.dispatch import dispatch
-from oneflow.runtime.failures import PositionError
+from oneflow.runtime.failures import OutOfBoundsError
 from oneflow.testing.host_cuda import host_cuda
 from oneflow.testing.triton_interpreter import interpret_program
 
@@ -89,7 +89,7 @@ def test_a_single_position_is_read_by_the_kernel(case, donated):
     np.testing.assert_array_equal(interpret_program(program, x, at, v)[0], updated(x, at, v))
     assert not program.hosts and "run.read" not in program.text and "run.launch" in program.text
     kept = x.copy()
-    with pytest.raises(PositionError, match=r"got 1000$"):
+    with pytest.raises(OutOfBoundsError, match=r"got 1000$"):
         interpret_program(program, x, np.full_like(at, 1000), v)
     np.testing.assert_array_equal(x, kept)
 
@@ -135,6 +135,6 @@ def test_an_invalid_position_stops_all_writes(update, count, wrong, device, tmp_
         update(plain, flow.tensor(at), flow.tensor(v))
         np.testing.assert_allclose(kept, plain.numpy(), 1e-5, 1e-5)
         given[0][count // 2] = wrong
-        with pytest.raises(PositionError, match=rf"expected a position in \[0, 5\), got {wrong}"):
+        with pytest.raises(OutOfBoundsError, match=rf"expected an index in \[0, 5\), got {wrong}"):
             run(*given).numpy()
         np.testing.assert_array_equal(w.numpy(), kept)

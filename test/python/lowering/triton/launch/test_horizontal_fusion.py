@@ -16,7 +16,7 @@ from oneflow.frontend.tracing.trace import trace
 from oneflow.lowering.targets.selection import gpu_target, using_gpu
 from oneflow.lowering.triton.launch import horizontal_fusion
 from oneflow.runtime.cuda.compiler import compile_source
-from oneflow.runtime.failures import PositionError
+from oneflow.runtime.failures import OutOfBoundsError
 from oneflow.testing.interpreter import interpret
 from oneflow.testing.triton_interpreter import interpret_program
 
@@ -68,7 +68,7 @@ def test_a_step_is_few_launches_that_update_in_place():
 def test_a_check_in_a_launch_with_others_is_noted():
     given = arrays()
     given[1][5] = 10
-    with pytest.raises(PositionError, match="10"):
+    with pytest.raises(OutOfBoundsError, match="10"):
         interpret_program(lower(stepping()), *given)
 
 
