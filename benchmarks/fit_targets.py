@@ -92,7 +92,7 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], list[tuple[int, ...]]]] = {
     "convolution": (lambda x, w: flow.nn.functional.conv2d(x, w, padding=1), [(4, 64, 28, 28), (64, 64, 3, 3)]),
 }
 PRODUCTS = ("product", "tall product", "convolution")
-FEW_ROWS = ("product of 4 rows", "product of 12 rows", "product of 24 rows")
+SKINNY_PRODUCTS = ("product of 4 rows", "product of 12 rows", "product of 24 rows")
 #: The parameters of each device, those that others depend on first.
 FITS: dict[str, tuple[Fit, ...]] = {
     "cpu": (
@@ -108,8 +108,8 @@ FITS: dict[str, tuple[Fit, ...]] = {
         Fit("contractions.max_tile_rows", PRODUCTS, (0.5, 0.75, 1, 1.25, 1.5)),
         Fit("contractions.step_rows", PRODUCTS, (0.25, 0.5, 0.75, 1, 2)),
         Fit("contractions.steps_per_core", PRODUCTS, (0.5, 1, 2)),
-        Fit("contractions.max_few_rows", FEW_ROWS, (0, 0.5, 1, 1.5, 2)),
-        Fit("contractions.few_rows_slice", FEW_ROWS, (0.5, 1, 2)),
+        Fit("contractions.max_skinny_rows", SKINNY_PRODUCTS, (0, 0.5, 1, 1.5, 2)),
+        Fit("contractions.skinny_slice_depth", SKINNY_PRODUCTS, (0.5, 1, 2)),
         Fit("contractions.max_dot_columns", ("product of transposed",), (0.5, 1, 2)),
         Fit("contractions.dot_step_columns", ("product of transposed",)),
         Fit("splits.min_part_operations", ("sum", "deep product")),

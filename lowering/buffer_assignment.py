@@ -15,6 +15,7 @@ from typing import Protocol
 
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.dtypes import element_bits
+from oneflow.lowering.kernels.graph import callee_of
 from oneflow.lowering.kernels.nodes import Unsupported, read_node
 from oneflow.lowering.linalg.control import Control
 from oneflow.passes.base import PassError
@@ -32,7 +33,8 @@ class Buffer:
     """Memory of an entry, live from operation `first` to operation `last`.
 
     `kind` is `argument`, `constant` or `temporary`. `bytes` is None for dynamic sizes. A temporary that is returned
-    is result number `result`; it takes the memory of argument number `argument` if that argument is donated to it.
+    is the result with index `result`; it takes the memory of the argument with index `argument` if that argument is
+    donated to the result.
     Buffers in the workspace have an `offset` in bytes. A buffer that `aliases` another one has that buffer's memory.
     """
 
@@ -78,41 +80,42 @@ class Liveness:
         self.kernels = kernels
         for argument in block.arguments:
             self._make("argument", argument, -1)
-        for number, op in enumerate(ops):
-            self._visit(number, op)
-        for number, value in enumerate(returned_values(block)):
+        for index, op in enumerate(ops):
+            self._visit(index, op)
+        for index, value in enumerate(returned_values(block)):
             buffer = self.buffer_of[value]
             if buffer.kind == "temporary" and buffer.result is None:
-                buffer.result = number
+                buffer.result = index
 
-    def scratch(self, number: int, size: int) -> Buffer:
-        """A buffer of `size` bytes that lives during operation `number`."""
-        buffer = Buffer(len(self.buffers), "temporary", size, number, number)
+    def scratch(self, index: int, size: int) -> Buffer:
+        """A buffer of `size` bytes that is live during the operation with this index."""
+        buffer = Buffer(len(self.buffers), "temporary", size, index, index)
         self.buffers.append(buffer)
         return buffer
 
-    def _make(self, kind: str, value: ir.Value, number: int) -> Buffer:
-        buffer = Buffer(len(self.buffers), kind, static_bytes(value.type), number, number)
+    def _make(self, kind: str, value: ir.Value, index: int) -> Buffer:
+        """The buffer of a value that the operation with this index defines."""
+        buffer = Buffer(len(self.buffers), kind, static_bytes(value.type), index, index)
         self.buffers.append(buffer)
         self.buffer_of[value] = buffer
         return buffer
 
-    def _visit(self, number: int, op: ir.Operation) -> None:
+    def _visit(self, index: int, op: ir.Operation) -> None:
         for value in op.operands:
             if value in self.buffer_of:
-                self.buffer_of[value].last = number
+                self.buffer_of[value].last = index
         if op.name == "func.call":
             for result in op.results:
                 if isinstance(result.type, ir.RankedTensorType):
-                    self._make("temporary", result, number)
+                    self._make("temporary", result, index)
             return
         if op.name == "tensor.empty" and any(map(self._is_read, op.results[0].uses)):
-            self._make("temporary", op.results[0], number)
+            self._make("temporary", op.results[0], index)
             return
         if op.name in ("tensor.empty", "tensor.from_elements") or not len(op.results):
             return
         if op.name == "arith.constant" and isinstance(op.results[0].type, ir.RankedTensorType):
-            self._make("constant", op.results[0], number)
+            self._make("constant", op.results[0], index)
         elif isinstance(op.results[0].type, ir.RankedTensorType):
             self.buffer_of[op.results[0]] = self.buffer_of[op.operands[0]]
 
@@ -124,35 +127,35 @@ class Liveness:
         if op.name != "func.call":
             return True
         is_destination = use.operand_number >= len(op.operands) - len(op.results)
-        return not is_destination and ir.FlatSymbolRefAttr(op.attributes["callee"]).value not in self.kernels
+        return not is_destination and callee_of(op) not in self.kernels
 
     def share_in_place(self, ops: Sequence[ir.Operation], proposed: Mapping[str, Sequence[tuple[int, int]]]) -> None:
-        """Lets a result take the memory of an operand that dies: in pointwise kernels, and for `proposed` pairs."""
+        """Lets results reuse the memory of dead operands: in pointwise kernels, and in `proposed` pairs."""
         pointwise: dict[str, bool] = {}
-        for number, op in enumerate(ops):
-            callee = ir.FlatSymbolRefAttr(op.attributes["callee"]).value if op.name == "func.call" else ""
+        for index, op in enumerate(ops):
+            callee = callee_of(op)
             if callee in self.kernels and callee not in pointwise:
                 pointwise[callee] = is_pointwise(self.kernels[callee])
             if pointwise.get(callee) and len(op.results) == 1:
-                self._reuse_operand(number, op)
+                self._reuse_operand(index, op)
             for result, operand in proposed.get(callee, ()):
-                self._reuse(number, op, op.operands[operand], self.buffer_of[op.results[result]])
+                self._reuse(index, op, op.operands[operand], self.buffer_of[op.results[result]])
 
-    def _reuse_operand(self, number: int, op: ir.Operation) -> None:
+    def _reuse_operand(self, index: int, op: ir.Operation) -> None:
         """Lets the result of a pointwise kernel take the memory of an operand of its type."""
         result = self.buffer_of[op.results[0]]
         if result.bytes is None or result.result is not None:
             return
         for value in list(op.operands)[:-1]:
-            if value.type == op.results[0].type and self._reuse(number, op, value, result):
+            if value.type == op.results[0].type and self._reuse(index, op, value, result):
                 return
 
-    def _reuse(self, number: int, op: ir.Operation, value: ir.Value, result: Buffer) -> bool:
-        """Lets a result take the memory of an operand, if the operand is a temporary that dies here."""
+    def _reuse(self, index: int, op: ir.Operation, value: ir.Value, result: Buffer) -> bool:
+        """Lets a result take the memory of an operand, if the operand is a temporary whose last use this is."""
         used = self.buffer_of.get(value)
         if used is None or used.kind != "temporary" or used.bytes != result.bytes or used.result is not None:
             return False
-        if result.bytes is None or result.result is not None or used.last != number:
+        if result.bytes is None or result.result is not None or used.last != index:
             return False
         if sum(self.buffer_of.get(v) is used for v in op.operands) != 1:
             return False
@@ -210,7 +213,7 @@ def assign_offsets(buffers: Sequence[Buffer], disjoint: bool = False) -> int:
 
 class _PlacedBuffers:
     """The memory of placed buffers by the bucket in which a buffer starts to live, and by all further buckets of its
-    lifetime, so that a query meets each buffer once.
+    lifetime, so that a query finds each buffer once.
     """
 
     def __init__(self) -> None:

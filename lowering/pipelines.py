@@ -25,18 +25,20 @@ for _package, _modules in {
 
 #: Passes for operations of other dialects: `arith` and `math` on tensors, and operations that kernels do not have.
 ELEMENTWISE_PASSES = ("convert-elementwise-to-linalg", "math-expand-ops{ops=clampf,fpowi}")
+#: The passes from operators to linalg, on every backend.
+_LINALG_PASSES = (
+    "oneflow-assert-sizes",
+    "oneflow-decompose",
+    "oneflow-expand-complex",
+    *ELEMENTWISE_PASSES,
+    "convert-oneflow-to-linalg",
+    "canonicalize",
+    "cse",
+)
 #: The passes to each stage from the stage before, which `PREVIOUS_STAGE` names.
 STAGES: dict[str, tuple[str, ...]] = {
     "oneflow": ("oneflow-infer-types", "oneflow-canonicalize", "cse"),
-    "linalg": (
-        "oneflow-assert-sizes",
-        "oneflow-decompose",
-        "oneflow-expand-complex",
-        *ELEMENTWISE_PASSES,
-        "convert-oneflow-to-linalg",
-        "canonicalize",
-        "cse",
-    ),
+    "linalg": _LINALG_PASSES,
     "kernels": ("oneflow-widen-scans", "oneflow-split-for-threads", "oneflow-form-kernels", "oneflow-share-kernels"),
     "llvm": (
         "oneflow-emit-kernels",
@@ -70,13 +72,7 @@ STAGES: dict[str, tuple[str, ...]] = {
         "oneflow-join-norm-gradients",
         "oneflow-outline-templates",
         "oneflow-prefer-channels-last",
-        "oneflow-assert-sizes",
-        "oneflow-decompose",
-        "oneflow-expand-complex",
-        *ELEMENTWISE_PASSES,
-        "convert-oneflow-to-linalg",
-        "canonicalize",
-        "cse",
+        *_LINALG_PASSES,
         "oneflow-join-insertions",
     ),
     "gpu-kernels": (

@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from oneflow.dialect._mlir import ir
-from oneflow.lowering.kernels.nodes import Access, Linear, Node, Unsupported, Use, read_access, read_node
+from oneflow.lowering.kernels.nodes import Access, AffineForm, Node, Unsupported, Use, read_access, read_node
 
 #: The operators of affine expressions in Python, besides sums.
 OPERATORS = ((ir.AffineMulExpr, "*"), (ir.AffineFloorDivExpr, "//"), (ir.AffineModExpr, "%"))
 
 
 @dataclass(frozen=True)
-class QuasiAffine(Linear):
+class QuasiAffine(AffineForm):
     """A position that is an affine expression of MLIR over the loop dimensions; `terms` only lists the dimensions."""
 
     expression: ir.AffineExpr = field(kw_only=True)
@@ -29,14 +29,14 @@ class QuasiAffine(Linear):
         """False: the position is not known to be 0."""
         return False
 
-    def renamed(self, names: Sequence[int]) -> QuasiAffine:
-        """The position over other dimensions: `d` becomes `names[d]`."""
-        count = max(names) + 1
-        dimensions = ir.AffineMap.get(len(names), 0, [self.expression])
-        renaming = ir.AffineMap.get(count, 0, [ir.AffineExpr.get_dim(n) for n in names])
-        composed = dimensions.results[0].compose(renaming)
+    def replace_dims(self, dims: Sequence[int]) -> QuasiAffine:
+        """The position over other dimensions: `d` becomes `dims[d]`."""
+        count = max(dims) + 1
+        dimensions = ir.AffineMap.get(len(dims), 0, [self.expression])
+        replacement = ir.AffineMap.get(count, 0, [ir.AffineExpr.get_dim(d) for d in dims])
+        composed = dimensions.results[0].compose(replacement)
         (expression,) = ir.AffineMap.get(count, 0, [composed]).results
-        return QuasiAffine(tuple((names[d], c) for d, c in self.terms), expression=expression)
+        return QuasiAffine(tuple((dims[d], c) for d, c in self.terms), expression=expression)
 
     def text(self, positions: Mapping[int, str]) -> str:
         """The position as a Python expression over the names of positions; dimensions without a name are 0."""
@@ -81,7 +81,7 @@ def _enclosed(text: str, expression: ir.AffineExpr) -> str:
 
 
 def _opposite(expression: ir.AffineExpr) -> ir.AffineExpr | None:
-    """The number or product without its minus sign; None for other expressions."""
+    """The constant or product without its minus sign; None for other expressions."""
     if isinstance(expression, ir.AffineConstantExpr) and expression.value < 0:
         return ir.AffineExpr.get_constant(-expression.value)
     if not isinstance(expression, ir.AffineMulExpr) or not isinstance(expression.rhs, ir.AffineConstantExpr):
@@ -100,7 +100,7 @@ def _dimensions(expression: ir.AffineExpr) -> set[int]:
 
 
 def read_any_node(op: ir.Operation) -> Node:
-    """A `linalg.generic` as a node, with quasi-affine accesses where they are not linear.
+    """A `linalg.generic` as a node, with quasi-affine accesses where they are not pure affine.
 
     Raises:
         Unsupported: the operation is no `linalg.generic`.
@@ -115,7 +115,7 @@ def read_any_node(op: ir.Operation) -> Node:
     uses = [Use(v, _access(m)) for v, m in zip(op.operands, maps, strict=True)]
     count = len(uses) - len(op.results)
     reductions = frozenset(d for d, kind in enumerate(iterators) if "reduction" in kind)
-    return Node(op, reductions, uses[:count], uses[count:], names=list(range(len(iterators))))
+    return Node(op, reductions, uses[:count], uses[count:], loop_ids=list(range(len(iterators))))
 
 
 def find_any_node(op: ir.Operation) -> Node | None:
@@ -131,8 +131,8 @@ def _access(affine_map: ir.AffineMap) -> Access:
     return tuple(_position(affine_map, e) for e in affine_map.results)
 
 
-def _position(affine_map: ir.AffineMap, expression: ir.AffineExpr) -> Linear:
-    """One result of an indexing map as a linear or quasi-affine form."""
+def _position(affine_map: ir.AffineMap, expression: ir.AffineExpr) -> AffineForm:
+    """One result of an indexing map as an affine or quasi-affine form."""
     try:
         return read_access(ir.AffineMap.get(affine_map.n_dims, 0, [expression]))[0]
     except Unsupported:

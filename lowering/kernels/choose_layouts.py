@@ -1,9 +1,9 @@
 """`oneflow-choose-layouts`: layout assignment on GPUs, the memory layouts of tensors between convolutions.
 
-`oneflow-prefer-channels-last` decides which convolutions have channels last before. A convolution with channels last
-needs its images in that layout. Since a `linalg.generic` says for each operand how the loops walk the operand,
-another layout of a tensor is another type and another indexing map: no element is moved. The layout also propagates
-through insertions into larger tensors (padded images).
+An earlier pass, `oneflow-prefer-channels-last`, decides which convolutions have channels last. A convolution with
+channels last needs its images in that layout. A `linalg.generic` has an indexing map for each operand, so another
+layout of a tensor is another type and another indexing map: no element is moved. The layout also propagates through
+insertions into larger tensors (padded images).
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class Layouts:
         return layouts
 
     def propagate(self) -> None:
-        """Propagates layouts between tensors that the same loops walk."""
+        """Propagates layouts between tensors that the same loops index."""
         worklist = list(self.orders)
         for value in worklist:
             for node in self.users.get(value, ()):
@@ -138,11 +138,11 @@ class Layouts:
             new = _is_insertion(value.owner)
         return new and all(self._is_reorderable_use(u.owner, u.operand_number) for u in value.uses)
 
-    def _is_reorderable_use(self, op: ir.Operation, number: int) -> bool:
-        """Whether an operation reads operand `number`, in any layout."""
+    def _is_reorderable_use(self, op: ir.Operation, operand: int) -> bool:
+        """Whether an operation reads the operand with index `operand`, in any layout."""
         if op in self.nodes:
-            return number < len(self.nodes[op].inputs)
-        return _is_insertion(op) and number == 0
+            return operand < len(self.nodes[op].inputs)
+        return _is_insertion(op) and operand == 0
 
     def apply(self) -> None:
         """Changes the types of tensors, and the order of the loops of nodes."""
@@ -166,7 +166,7 @@ def _is_fresh(value: ir.Value) -> bool:
 
 
 def _is_insertion(op: ir.Operation) -> bool:
-    """Whether an operation inserts an image into a new one of the same rank at static positions."""
+    """Whether an operation inserts an image into a new image of the same rank at static positions."""
     return (
         op.name == "tensor.insert_slice"
         and len(op.operands) == len(("source", "destination"))
@@ -206,13 +206,13 @@ def _rewrite(node: Node, reordered: Mapping[ir.Value, Order]) -> None:
     """Changes the indexing maps and initial values of a node for operands and results in another layout."""
     count = len(node.inputs)
     maps = [a.value for a in node.op.attributes["indexing_maps"]]
-    for number, value in enumerate([*(u.value for u in node.inputs), *node.results]):
+    for index, value in enumerate([*(u.value for u in node.inputs), *node.results]):
         order = reordered.get(value)
         if order is None:
             continue
-        maps[number] = ir.AffineMap.get(maps[number].n_dims, 0, [maps[number].results[d] for d in order])
-        if number >= count:
-            node.op.operands[number] = _reordered_init(node.op, number, _reordered(value, order))
+        maps[index] = ir.AffineMap.get(maps[index].n_dims, 0, [maps[index].results[d] for d in order])
+        if index >= count:
+            node.op.operands[index] = _reordered_init(node.op, index, _reordered(value, order))
     _set_maps(node.op, maps)
 
 
@@ -241,12 +241,12 @@ def _transposed_source(op: ir.Operation, order: Sequence[int]) -> ir.Value:
     return transposed.results[0]
 
 
-def _reordered_init(op: ir.Operation, number: int, kind: ir.RankedTensorType) -> ir.Value:
-    """The initial value of a result in another layout."""
-    begin = op.operands[number].owner
+def _reordered_init(op: ir.Operation, operand: int, kind: ir.RankedTensorType) -> ir.Value:
+    """The initial value of a result, the operand with index `operand`, in another layout."""
+    init = op.operands[operand].owner
     with ir.InsertionPoint(op), op.location:
         empty = tensor.EmptyOp(list(kind.shape), kind.element_type).result
-        return empty if begin.name == "tensor.empty" else linalg.fill(begin.operands[0], outs=[empty])
+        return empty if init.name == "tensor.empty" else linalg.fill(init.operands[0], outs=[empty])
 
 
 def _set_maps(op: ir.Operation, maps: Sequence[ir.AffineMap]) -> None:
@@ -258,7 +258,7 @@ def _interchange(node: Node) -> None:
     """Puts the loops of a node in the order of the dimensions of its first image (results before operands)."""
     images = [v for v in (*node.results, *(u.value for u in node.inputs)) if _is_image(v)]
     loop_order = [loop for loop in _loop_order(node, images[0]) if loop >= 0]
-    order = [*loop_order, *(d for d in range(len(node.names)) if d not in loop_order)]
+    order = [*loop_order, *(d for d in range(len(node.loop_ids)) if d not in loop_order)]
     new_dims = [order.index(d) for d in range(len(order))]
     op, count = node.op, len(order)
     renamed = ir.AffineMap.get(count, 0, [ir.AffineDimExpr.get(p) for p in new_dims])

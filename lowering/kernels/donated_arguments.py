@@ -1,6 +1,6 @@
-"""Donated arguments (input-output aliasing): an argument with `oneflow.donated = n` gives its memory to result n.
+"""Donated arguments (input-output aliasing): result n may reuse the memory of an argument with `oneflow.donated = n`.
 
-Kernels that read the argument are ordered before the operation that makes the result where possible.
+Kernels that read the argument are ordered before the producer of the result where possible.
 `llvm/donation.py` and `triton/launch/donation.py` decide by alias analysis whether the result takes the memory.
 """
 
@@ -19,7 +19,7 @@ VIEWS = frozenset({"tensor.cast", "tensor.collapse_shape", "tensor.expand_shape"
 
 
 def donated_arguments(entry: ir.Operation) -> dict[int, int]:
-    """The result that each donated argument is given to, by the numbers of arguments.
+    """The index of the result that each donated argument is given to, by the index of the argument.
 
     Raises:
         PassError: an argument is donated to something else than a result.
@@ -27,11 +27,11 @@ def donated_arguments(entry: ir.Operation) -> dict[int, int]:
     if "arg_attrs" not in entry.attributes:
         return {}
     dictionaries = [ir.DictAttr(a) for a in entry.attributes["arg_attrs"]]
-    return {i: _result_number(entry, i, a[DONATED]) for i, a in enumerate(dictionaries) if DONATED in a}
+    return {i: _result_index(entry, i, a[DONATED]) for i, a in enumerate(dictionaries) if DONATED in a}
 
 
-def _result_number(entry: ir.Operation, argument: int, attribute: ir.Attribute) -> int:
-    """The number of the result that an argument is donated to."""
+def _result_index(entry: ir.Operation, argument: int, attribute: ir.Attribute) -> int:
+    """The index of the result that an argument is donated to."""
     count = len(ir.FunctionType(ir.TypeAttr(entry.attributes["function_type"]).value).results)
     if isinstance(attribute, ir.IntegerAttr) and 0 <= attribute.value < count:
         return int(attribute.value)
@@ -40,7 +40,7 @@ def _result_number(entry: ir.Operation, argument: int, attribute: ir.Attribute) 
 
 
 def donate_arguments(entry: ir.Operation, pairs: Iterable[tuple[int, int]]) -> None:
-    """Marks arguments as donated to results: pairs of argument number and result number."""
+    """Marks arguments as donated to results: pairs of an argument's index and a result's index."""
     attributes = [{a.name: a.attr for a in ir.DictAttr(d)} for d in _argument_attributes(entry)]
     for argument, result in pairs:
         attributes[argument][DONATED] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), result)
@@ -55,9 +55,9 @@ def _argument_attributes(entry: ir.Operation) -> Sequence[ir.Attribute]:
 
 
 def updated_argument(block: ir.Block, result: int) -> int | None:
-    """The number of the argument that a kernel's result updates in part, by loops or insertions.
+    """The index of the argument that a kernel's result updates in part, by loops or insertions.
 
-    None if there is no such argument, or if anything else reads it.
+    None if there is no such argument, or if another operation reads the argument.
     """
     *_, last = block.operations
     value = initial = last.operands[result]
@@ -71,15 +71,15 @@ def updated_argument(block: ir.Block, result: int) -> int | None:
     return initial.arg_number if initial != value and initial.type == value.type else None
 
 
-def order_after_readers(entry: ir.Operation, graph: DependenceGraph) -> None:
-    """Orders operations that make results after the readers of the arguments donated to those results."""
-    numbers = {result: i for i, op in enumerate(graph.ops) for result in op.results}
+def order_after_users(entry: ir.Operation, graph: DependenceGraph) -> None:
+    """Orders the producers of results after the users of the arguments donated to those results."""
+    producers = {result: i for i, op in enumerate(graph.ops) for result in op.results}
     arguments, returned = entry.regions[0].blocks[0].arguments, list(graph.ops[-1].operands)
-    readers, last = _Readers(graph), len(graph.ops) - 1
+    users, last = _ElementUsers(graph), len(graph.ops) - 1
     for argument, result in donated_arguments(entry).items():
-        maker = numbers.get(_view_base(returned[result]))
-        if maker is not None:
-            graph.order_after(maker, readers.of(arguments[argument]) - {maker, last})
+        producer = producers.get(_view_base(returned[result]))
+        if producer is not None:
+            graph.order_after(producer, users.of(arguments[argument]) - {producer, last})
 
 
 def _view_base(value: ir.Value) -> ir.Value:
@@ -89,23 +89,23 @@ def _view_base(value: ir.Value) -> ir.Value:
     return value
 
 
-class _Readers:
-    """The readers of the elements of values, as numbers of a graph."""
+class _ElementUsers:
+    """The users of values that read elements, as indices of the operations of a graph."""
 
     def __init__(self, graph: DependenceGraph) -> None:
         self._ops = graph.ops
         self._by_value: dict[ir.Value, list[int]] = {}
-        for number, operands in enumerate(graph.operands):
+        for index, operands in enumerate(graph.operands):
             for value in operands:
-                self._by_value.setdefault(value, []).append(number)
+                self._by_value.setdefault(value, []).append(index)
 
     def of(self, value: ir.Value) -> set[int]:
-        """The readers of a value and of its views."""
-        readers: set[int] = set()
-        for number in self._by_value.get(value, ()):
-            op = self._ops[number]
+        """The users of a value and of its views."""
+        users: set[int] = set()
+        for index in self._by_value.get(value, ()):
+            op = self._ops[index]
             if op.name in VIEWS:
-                readers |= self.of(op.results[0])
+                users |= self.of(op.results[0])
             elif op.name != "tensor.dim":
-                readers.add(number)
-        return readers
+                users.add(index)
+        return users

@@ -21,7 +21,7 @@ def is_epilogue(nodes: list[Node], products: list[Node], outer: set[int], limit:
     for each tensor of the product's size that is read, 2 for each result but one. With `on_gpu` an epilogue does not
     access tensors of the product's size with strides.
     """
-    if any(not _accumulates_onto(other, one) for one, other in itertools.pairwise(products)):
+    if any(not _accumulates_onto(product, term) for term, product in itertools.pairwise(products)):
         return False
     others = [n for n in nodes if n not in products]
     if on_gpu and _is_strided(products[0], others):
@@ -49,16 +49,16 @@ def _is_strided(product: Node, others: list[Node]) -> bool:
 
     Neither rows nor columns of the result are contiguous in such a tensor, as in filters with channels first.
     """
-    rows = {product.names[d] for f in product.inputs[0].access for d in f.dims}
+    rows = {product.loop_ids[d] for f in product.inputs[0].access for d in f.dims}
     ends = [
         _innermost_loop(product, product.outputs[0], rows),
         _innermost_loop(product, product.outputs[0], product.loops - rows),
     ]
-    full_size = ((n, u) for n in others for u in (*n.inputs, *n.outputs) if len(u.access) == len(n.names))
+    full_size = ((n, u) for n in others for u in (*n.inputs, *n.outputs) if len(u.access) == len(n.loop_ids))
     return any(_innermost_loop(n, u, n.loops) not in ends for n, u in full_size)
 
 
 def _innermost_loop(node: Node, use: Use, loops: set[int]) -> int | None:
     """The last dimension of a tensor that is one of `loops`."""
-    walked = [node.names[f.dim] for f in use.access if f.dim is not None]
-    return next((n for n in reversed(walked) if n in loops), None)
+    loop_ids = [node.loop_ids[f.dim] for f in use.access if f.dim is not None]
+    return next((n for n in reversed(loop_ids) if n in loops), None)

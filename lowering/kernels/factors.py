@@ -2,8 +2,8 @@
 
     sum of  x * (float(w) - zero) * scale          factors: x; w with zero and scale
 
-Such integers have fewer bytes than the factor, so a contraction that converts them reads less memory than one that
-reads the factor.
+Such integers have fewer bytes than the factor, so a contraction that converts integers reads less memory than a
+contraction that reads the factor.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _PRODUCTS = (["arith.mulf", "arith.addf", "linalg.yield"], ["arith.muli", "arith
 
 @dataclass(frozen=True)
 class Factor:
-    """A factor: its value in the body, and the numbers of the inputs that the value is computed from.
+    """A factor: its value in the body, and the indices of the inputs that the value is computed from.
 
     `is_converted` factors are one input, or conversions of it.
     """
@@ -56,7 +56,7 @@ def _factor(body: ir.Block, value: ir.Value) -> Factor | None:
 
 
 def sources_of(body: ir.Block, value: ir.Value) -> tuple[set[int], set[str]]:
-    """The numbers of the arguments of a body, and the names of its operations, that a value is computed from."""
+    """The indices of a body's arguments, and the names of its operations, from which a value is computed."""
     arguments, found, names, worklist = list(body.arguments), set[int](), set[str](), [value]
     while worklist:
         current = worklist.pop()

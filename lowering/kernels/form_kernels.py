@@ -7,6 +7,7 @@ fusion inlines a producer; multi-output fusion groups operations with different 
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from typing import ClassVar
 from oneflow.dialect._mlir import func, ir, passmanager
 from oneflow.dialect.record import Registry
 from oneflow.lowering.kernels.access import find_any_node
-from oneflow.lowering.kernels.donated_arguments import order_after_readers
+from oneflow.lowering.kernels.donated_arguments import order_after_users
 from oneflow.lowering.kernels.epilogue_fusion import is_epilogue
 from oneflow.lowering.kernels.fusion_barriers import add_fusion_barrier, remove_fusion_barriers
 from oneflow.lowering.kernels.gathered_conversions import convert_gathered
@@ -25,7 +26,7 @@ from oneflow.lowering.kernels.negated_sums import restore_sums
 from oneflow.lowering.kernels.nodes import Node, Structure, analyse, find_node, is_contraction, loop_size
 from oneflow.lowering.kernels.operand_fusion import fuse_conversions
 from oneflow.lowering.kernels.outline import Outliner
-from oneflow.lowering.kernels.reshapes import RESHAPES, read_through
+from oneflow.lowering.kernels.reshapes import RESHAPES, fold_reshapes
 from oneflow.lowering.linalg.emit import BARRIER
 from oneflow.lowering.linalg.legality import check_legal
 from oneflow.lowering.targets.gpu import GpuTarget
@@ -108,13 +109,13 @@ def fuse_elementwise(module: ir.Module, fuses_conversions: bool = False) -> None
     lengths: dict[ir.Operation, int] = {}
     generics = [op for op in candidates if op.name not in RESHAPES]
     for op in generics:
-        read_through(op)
+        fold_reshapes(op)
     if fuses_conversions:
         for op in generics:
             convert_gathered(op)
     converted = [fuse_conversions(op) if fuses_conversions else () for op in generics]
-    for op, numbers in zip(generics, converted, strict=True):
-        _prevent_recomputation(op, numbers)
+    for op, inputs in zip(generics, converted, strict=True):
+        _prevent_recomputation(op, inputs)
         _add_window_barriers(op)
         _limit_body(op, lengths)
     for op in (o for o in candidates if o.name in RESHAPES):
@@ -130,17 +131,16 @@ def fuse_elementwise(module: ir.Module, fuses_conversions: bool = False) -> None
 
 
 def _prevent_recomputation(op: ir.Operation, converted: Collection[int]) -> None:
-    """Adds fusion barriers before inputs whose elements the operation reads more than once, unless `converted`."""
+    """Adds fusion barriers before inputs whose elements are read more than once, except for `converted` inputs."""
     node = find_node(op)
     if node is None:
         return
-    every, windows = set(range(len(node.names))), len(node.nonunit_reductions) > 1 and is_contraction(node)
-    for number, use in enumerate(node.inputs):
-        covered = set().union(*[f.dims for f in use.access])
-        if number in converted or covered == every or isinstance(use.value, ir.BlockArgument):
+    every, windows = set(range(len(node.loop_ids))), len(node.nonunit_reductions) > 1 and is_contraction(node)
+    for index, use in enumerate(node.inputs):
+        if index in converted or use.dims == every or isinstance(use.value, ir.BlockArgument):
             continue
         if _is_compute(use.value.owner) or (windows and _is_movement(use.value.owner)):
-            add_fusion_barrier(op, number)
+            add_fusion_barrier(op, index)
 
 
 def _add_window_barriers(op: ir.Operation) -> None:
@@ -150,28 +150,28 @@ def _add_window_barriers(op: ir.Operation) -> None:
     for the size of the source.
     """
     node = find_node(op)
-    for number, use in enumerate(node.inputs if node is not None else ()):
+    for index, use in enumerate(node.inputs if node is not None else ()):
         source = None if isinstance(use.value, ir.BlockArgument) else find_node(use.value.owner)
         if source is None:
             continue
         first = {f.dim for f, read in zip(source.outputs[0].access, use.access, strict=True) if read.is_zero}
         positions = (f for u in source.inputs for f in u.access if len(f.terms) > 1)
         if any(len(f.dims - first) == 1 for f in positions):
-            add_fusion_barrier(op, number)
+            add_fusion_barrier(op, index)
 
 
 def _limit_body(op: ir.Operation, lengths: dict[ir.Operation, int]) -> None:
     """Adds fusion barriers where the fused body would be too long; `lengths` has the lengths of fused bodies.
 
-    Operations that are not fused share their loops nevertheless.
+    An operation that is not fused with its producer can still share loops with the producer.
     """
     length = len(op.regions[0].blocks[0].operations)
-    for number, value in enumerate(list(op.operands)[: -len(op.results)]):
+    for index, value in enumerate(list(op.operands)[: -len(op.results)]):
         added = 0 if isinstance(value, ir.BlockArgument) else lengths.get(value.owner.operation, 0)
         if not added or not is_used_once(value):
             continue
         if length + added > MAX_BODY_OPERATIONS:
-            add_fusion_barrier(op, number)
+            add_fusion_barrier(op, index)
         else:
             length += added
     lengths[op] = length
@@ -189,21 +189,21 @@ def _is_compute(op: ir.Operation) -> bool:
 
 
 def _is_movement(op: ir.Operation) -> bool:
-    """Whether an operation only permutes elements. A convolution would repeat it for each of its windows."""
+    """Whether an operation only permutes elements. A fused convolution would permute the elements for each window."""
     return op.name == "linalg.generic" and len(op.regions[0].blocks[0].operations) == 1
 
 
-def _form(entry: func.FuncOp, outliner: Outliner, chosen: FormKernels) -> None:
+def _form(entry: func.FuncOp, outliner: Outliner, options: FormKernels) -> None:
     """Forms the kernels of one entry."""
     block = entry.regions[0].blocks[0]
     graph = DependenceGraph([o.operation for o in block.operations], outliner.hasher)
-    gpu = gpu_target() if chosen.gpu else None
+    gpu = gpu_target() if options.gpu else None
     nodes = _read_nodes(graph, find_any_node if gpu else find_node)
-    order_after_readers(entry.operation, graph)
-    # Single-element results come last: a group of them could be a producer and a consumer of one row kernel.
+    order_after_users(entry.operation, graph)
+    # Last the nodes of single elements: a group of them could be both a producer and a consumer of one row kernel.
     order = sorted(nodes, key=lambda n: (_has_single_element_results(nodes[n]), n))
     merge_with_producers(graph, order, lambda members: should_fuse([nodes[m] for m in members], gpu))
-    if chosen.siblings:
+    if options.siblings:
         _merge_sibling_reductions(graph, nodes)
     _merge_insertions(graph)
     last = graph.ops[-1]
@@ -228,16 +228,12 @@ def _has_single_element_results(node: Node) -> bool:
 def _merge_sibling_reductions(graph: DependenceGraph, nodes: dict[int, Node]) -> None:
     """Merges single reductions over the same loops of the same tensors."""
     single = [n for n in sorted(nodes) if nodes[n].nonunit_reductions and len(graph.members(graph.group[n])) == 1]
-    for position, one in enumerate(single):
-        for other in single[position + 1 :]:
-            members = sorted([*graph.members(graph.group[one]), *graph.members(graph.group[other])])
-            shared_inputs = {u.value for u in nodes[one].inputs} & {u.value for u in nodes[other].inputs}
-            if (
-                shared_inputs
-                and graph.group[one] != graph.group[other]
-                and _are_sibling_reductions(graph, nodes, members)
-            ):
-                graph.merge(graph.group[one], graph.group[other])
+    for first, second in itertools.combinations(single, 2):
+        groups = graph.group[first], graph.group[second]
+        members = sorted(m for group in groups for m in graph.members(group))
+        shared_inputs = {u.value for u in nodes[first].inputs} & {u.value for u in nodes[second].inputs}
+        if shared_inputs and groups[0] != groups[1] and _are_sibling_reductions(graph, nodes, members):
+            graph.merge(*groups)
 
 
 def _are_sibling_reductions(graph: DependenceGraph, nodes: dict[int, Node], members: list[int]) -> bool:
@@ -250,34 +246,34 @@ def _are_sibling_reductions(graph: DependenceGraph, nodes: dict[int, Node], memb
         or analyse(reductions, True) is None
     ):
         return False
-    static = all(loop_size(reductions, name) is not None for n in reductions for name in n.names)
+    static = all(loop_size(reductions, loop) is not None for n in reductions for loop in n.loop_ids)
     return static and all(n.loops == reductions[0].loops and n.parallel == reductions[0].parallel for n in reductions)
 
 
 def _merge_insertions(graph: DependenceGraph) -> None:
     """Merges chains of insertions into one tensor."""
-    numbers = {r: i for i, op in enumerate(graph.ops) for r in op.results}
-    for number, op in enumerate(graph.ops):
-        target = numbers.get(op.operands[1]) if op.name == "tensor.insert_slice" else None
-        if target is None or graph.ops[target].name != op.name or len(list(op.operands[1].uses)) > 1:
+    producers = {r: i for i, op in enumerate(graph.ops) for r in op.results}
+    for index, op in enumerate(graph.ops):
+        producer = producers.get(op.operands[1]) if op.name == "tensor.insert_slice" else None
+        if producer is None or graph.ops[producer].name != op.name or len(list(op.operands[1].uses)) > 1:
             continue
-        if graph.may_merge(graph.group[target], graph.group[number]):
-            graph.merge(graph.group[target], graph.group[number])
+        if graph.may_merge(graph.group[producer], graph.group[index]):
+            graph.merge(graph.group[producer], graph.group[index])
 
 
 def _read_nodes(graph: DependenceGraph, find: Callable[[ir.Operation], Node | None]) -> dict[int, Node]:
-    """The operations of a graph that are nodes, as nodes."""
-    candidates = ((number, find(op)) for number, op in enumerate(graph.ops))
-    return {number: node for number, node in candidates if node is not None}
+    """The operations of a graph that are nodes, by the index of the operation."""
+    candidates = ((index, find(op)) for index, op in enumerate(graph.ops))
+    return {index: node for index, node in candidates if node is not None}
 
 
 def _stays_in_entry(op: ir.Operation) -> bool:
-    """Whether an operation stays in the entry: sizes, views, and fills of which kernels make a copy."""
+    """Whether an operation stays in the entry: sizes, views, and fills that kernels repeat."""
     if op.name == "linalg.fill":
         return all(u.owner.operation.name in INITIALIZED_BY_KERNEL for u in op.results[0].uses)
     if op.name == "tensor.dim":
-        position = op.operands[1]
-        return not isinstance(position, ir.BlockArgument) and position.owner.name == "arith.constant"
+        axis = op.operands[1]
+        return not isinstance(axis, ir.BlockArgument) and axis.owner.name == "arith.constant"
     if op.name == "tensor.from_elements":
         return all(u.owner.operation.name == "tensor.reshape" for u in op.results[0].uses)
     return op.name in ENTRY_OPERATIONS or op.name.partition(".")[0] in ("arith", "math", "index")
@@ -304,18 +300,18 @@ def should_fuse(nodes: list[Node], gpu: GpuTarget | None = None) -> bool:
 
 
 def _is_vectorizable(structure: Structure) -> bool:
-    """Whether vectors can lie along the rows that are swept, or along columns."""
+    """Whether a kernel can be vectorized along rows or along columns."""
     return not structure.rowwise or _rows_are_innermost(structure) or _columns_are_innermost(structure)
 
 
 def _rows_are_innermost(structure: Structure) -> bool:
-    """Whether the inner loops are the last dimensions of the tensors that are swept."""
+    """Whether the inner loops are the last dimensions of tensors whose rows the kernel reads or writes."""
     inner = set().union(*(n.loops for n in structure.nodes)) & set(structure.inner)
     for node in structure.nodes:
         if node.nonunit_reductions or not node.loops & inner:
             continue
-        names = [node.names[f.dim] if f.dim is not None else -1 for f in (*node.outputs, *node.inputs)[0].access]
-        trailing = names[len(names) - len(inner) :]
+        loops = [node.loop_ids[f.dim] if f.dim is not None else -1 for f in (*node.outputs, *node.inputs)[0].access]
+        trailing = loops[len(loops) - len(inner) :]
         if set(trailing) != inner:
             return False
     return True
@@ -330,8 +326,8 @@ def _columns_are_innermost(structure: Structure) -> bool:
         leaving = [u for r, u in zip(node.results, node.outputs, strict=True)
                 if any(use.owner.operation not in ops for use in r.uses)]  # fmt: skip
         for use in (*(u for u in node.inputs if u.value not in produced), *leaving):
-            if {node.names[d] for form in use.access for d in form.dims} & set(structure.inner):
-                last.add(use.access[-1].renamed(node.names).dim)
+            if {node.loop_ids[d] for form in use.access for d in form.dims} & set(structure.inner):
+                last.add(use.access[-1].replace_dims(node.loop_ids).dim)
     return len(last) == 1 and last <= set(structure.outer)
 
 
@@ -342,31 +338,32 @@ def _steps(structure: Structure, loops: list[int], dynamic_steps: int) -> int:
 
 
 def _fills_threads(structure: Structure) -> bool:
-    """Whether the outer loops of a row kernel have enough steps for several threads."""
+    """Whether the outer loops of a row kernel have enough steps for several threads, or the kernel is exempt."""
     limits = cpu_target().kernels.loops
     steps = _steps(structure, structure.outer, limits.dynamic_steps)
     return not structure.rowwise or steps >= limits.min_row_steps or _has_few_loops(structure)
 
 
 def _has_few_loops(structure: Structure) -> bool:
+    """Whether each node runs at most two loops: one along rows, one within a row."""
     return all(len(n.loops) <= 2 for n in structure.nodes)
 
 
 def _fills_sms(structure: Structure, gpu: GpuTarget) -> bool:
     """Whether a kernel has programs for every SM, or is small.
 
-    A column reduction needs columns for every SM. Element-wise operations on few long rows, which the numbers of the
-    rows would turn into one program for each row, have more programs without the operations on the numbers.
+    A column reduction needs columns for every SM. A kernel of rows has one program for each row. For few long rows,
+    element-wise operations have more programs if they are not fused with operations on one element for each row.
     """
     if not structure.rowwise:
         return True
     sms, limits, dynamic = gpu.sms, gpu.kernels.reductions, gpu.kernels.blocks.dynamic_steps
-    steps, swept = (_steps(structure, loops, dynamic) for loops in (structure.outer, structure.inner))
+    outer, inner = (_steps(structure, loops, dynamic) for loops in (structure.outer, structure.inner))
     if _rows_are_innermost(structure):
         reduces = any(n.nonunit_reductions for n in structure.nodes)
-        is_enough = reduces or 2 * steps >= sms or swept <= limits.max_fused_row
-        return is_enough and (steps >= limits.min_fused_rows or _has_few_loops(structure))
-    return steps >= sms * limits.min_fused_columns_per_sm or steps * swept <= limits.max_small_elements
+        is_enough = reduces or 2 * outer >= sms or inner <= limits.max_fused_row
+        return is_enough and (outer >= limits.min_fused_rows or _has_few_loops(structure))
+    return outer >= sms * limits.min_fused_columns_per_sm or outer * inner <= limits.max_small_elements
 
 
 def _kind(nodes: list[Node]) -> str:

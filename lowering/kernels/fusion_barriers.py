@@ -6,16 +6,16 @@ from oneflow.dialect._mlir import ir, scf
 from oneflow.passes.walk import gather_named
 
 
-def add_fusion_barrier(op: ir.Operation, number: int) -> None:
-    """Hides the producer of an operand from fusion."""
-    value = op.operands[number]
+def add_fusion_barrier(op: ir.Operation, operand: int) -> None:
+    """Hides the producer of the operand with index `operand` from fusion."""
+    value = op.operands[operand]
     with ir.InsertionPoint(op), op.location:
         region = ir.Operation.create(
             "scf.execute_region", [value.type], [], {"no_inline": ir.UnitAttr.get()}, regions=1
         )
         with ir.InsertionPoint(region.regions[0].blocks.append()):
             scf.YieldOp([value])
-        op.operands[number] = region.results[0]
+        op.operands[operand] = region.results[0]
 
 
 def remove_fusion_barriers(module: ir.Module) -> None:

@@ -30,7 +30,7 @@ def is_external_call(op: ir.Operation) -> bool:
 
 @dataclass
 class DependenceGraph:
-    """Operations by number, in program order; `group[i]` is the number of the first member of the group of `i`.
+    """Operations by index, in program order; `group[i]` is the index of the first member of the group of `i`.
 
     `producers[i]` are the operations that `i` reads, and for an external call the external call before it.
     `ancestors` and `descendants` are the transitive producers and consumers of each group as bit sets. Testing a
@@ -43,9 +43,9 @@ class DependenceGraph:
     group: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        makers = {result: i for i, op in enumerate(self.ops) for result in op.results}
+        producers = {result: i for i, op in enumerate(self.ops) for result in op.results}
         self.operands = [self.hasher.read(op).captured_values for op in self.ops]
-        self.producers = [{makers[v] for v in operands if v in makers} for operands in self.operands]
+        self.producers = [{producers[v] for v in operands if v in producers} for operands in self.operands]
         called = [i for i, op in enumerate(self.ops) if is_external_call(op)]
         for before, after in itertools.pairwise(called):
             self.producers[after].add(before)
@@ -56,14 +56,14 @@ class DependenceGraph:
         self._bits = [1 << i for i in range(count)]
         self.ancestors, self.descendants = [0] * count, [0] * count
         for i in range(count):
-            for need in self.producers[i]:
-                self.ancestors[i] |= self.ancestors[need] | self._bits[need]
+            for producer in self.producers[i]:
+                self.ancestors[i] |= self.ancestors[producer] | self._bits[producer]
         for i in reversed(range(count)):
-            for need in self.producers[i]:
-                self.descendants[need] |= self.descendants[i] | self._bits[i]
+            for producer in self.producers[i]:
+                self.descendants[producer] |= self.descendants[i] | self._bits[i]
 
     def order_after(self, op: int, others: set[int]) -> None:
-        """Orders an operation after other operations, except its readers. Has to be called before groups merge."""
+        """Orders an operation after other operations, except its consumers. Has to be called before groups merge."""
         later = [o for o in others if not self.descendants[op] & self._bits[o]]
         self.ordered_after.setdefault(op, set()).update(later)
         ancestors, descendants = 0, self.descendants[op] | self._bits[op]
@@ -84,7 +84,7 @@ class DependenceGraph:
         return not between & ~(self._bits[a] | self._bits[b])
 
     def merge(self, a: int, b: int) -> None:
-        """Merges two groups; the new group has the number of its first member."""
+        """Merges two groups; the index of the new group is the index of its first member."""
         first, second = sorted((a, b))
         bits = self._bits[first] | self._bits[second]
         ancestors, descendants = (
@@ -111,7 +111,7 @@ class DependenceGraph:
         return groups
 
     def _predecessors(self, group: int) -> set[int]:
-        """The groups that have to come before a group."""
+        """The groups that have to precede a group."""
         groups: set[int] = set()
         for member in self._members[group]:
             groups.update(self.group[n] for n in self.producers[member])
@@ -126,21 +126,21 @@ class DependenceGraph:
             waiting = [root]
             while waiting:
                 group = waiting[-1]
-                wanted = sorted(self._predecessors(group) - done)
-                if group in done or not wanted:
+                pending = sorted(self._predecessors(group) - done)
+                if group in done or not pending:
                     waiting.pop()
                     if group not in done:
                         ordered.append(self._members[group])
                         done.add(group)
                 else:
-                    waiting += reversed(wanted)
+                    waiting += reversed(pending)
         return ordered
 
 
 def merge_with_producers(
     graph: DependenceGraph, candidates: Sequence[int], may_join: Callable[[list[int]], bool]
 ) -> None:
-    """Merges each candidate with the groups of its producers where `may_join(members)` holds."""
+    """Merges each candidate with the groups of its producers where `may_join(members)` is true."""
     chosen = set(candidates)
     for op in candidates:
         for producer in sorted(graph.producers[op] & chosen):

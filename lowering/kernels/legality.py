@@ -47,10 +47,10 @@ def check_is_linalg(function: ir.Operation, callable_functions: Collection[str])
 
 
 def _check_result_types(op: ir.Operation) -> None:
-    """Checks that the values between operations of an entry are tensors or numbers."""
+    """Checks that the values between operations of an entry are tensors or scalars."""
     for value in op.results:
         if not isinstance(value.type, ir.RankedTensorType) and not is_scalar(value.type):
-            what = "expected ranked tensors and numbers between operations"
+            what = "expected ranked tensors and scalars between operations"
             raise PassError(f"{op.name}: {what}, got {value.type}", op.location)
 
 

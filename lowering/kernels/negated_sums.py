@@ -24,8 +24,8 @@ def restore_sums(module: ir.Module) -> None:
 def _differences(op: ir.Operation) -> Iterator[ir.Operation]:
     """The operations of a body that yield an accumulator minus an element."""
     block = op.regions[0].blocks[0]
-    for number, value in enumerate(block.operations[len(block.operations) - 1].operands):
-        accumulator = block.arguments[len(block.arguments) - len(op.results) + number]
+    for index, value in enumerate(block.operations[len(block.operations) - 1].operands):
+        accumulator = block.arguments[len(block.arguments) - len(op.results) + index]
         if not isinstance(value, ir.BlockArgument) and value.owner.name == "arith.subf":
             left, right = value.owner.operands
             if left == accumulator and right != accumulator:

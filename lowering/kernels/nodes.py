@@ -1,7 +1,7 @@
 """Nodes: `linalg.generic` operations with their loops and accesses, and the loop structure that several nodes share.
 
-The accesses of a `Node` are linear forms of its loop dimensions. `analyse` unifies the loops of nodes that read each
-other's results and tells `outer` loops (parallel in every node) from `inner` loops (reduced, or swept within a row).
+The accesses of a `Node` are affine forms of its loop dimensions. `analyse` unifies the loops of nodes that read each
+other's results and tells `outer` loops (parallel in every node) from `inner` loops (reduced, or along a row).
 `form_kernels` decides with it which nodes become one kernel; the backends emit kernels from it.
 """
 
@@ -22,8 +22,8 @@ class Unsupported(Exception):
 
 
 @dataclass(frozen=True)
-class Linear:
-    """A position as a linear form: the sum of loop dimensions times coefficients, plus a constant."""
+class AffineForm:
+    """A position as a pure affine expression: coefficients of loop dimensions, and a constant."""
 
     terms: tuple[tuple[int, int], ...]
     constant: int = 0
@@ -44,19 +44,19 @@ class Linear:
         """Whether the position is the constant 0."""
         return not self.terms and self.constant == 0
 
-    def renamed(self, names: Sequence[int]) -> Linear:
-        """The position over other dimensions: `d` becomes `names[d]`."""
-        return Linear(tuple(sorted((names[d], c) for d, c in self.terms)), self.constant)
+    def replace_dims(self, dims: Sequence[int]) -> AffineForm:
+        """The position over other dimensions: `d` becomes `dims[d]`."""
+        return AffineForm(tuple(sorted((dims[d], c) for d, c in self.terms)), self.constant)
 
     def affine_expr(self, dims: Mapping[int, ir.AffineExpr]) -> ir.AffineExpr:
         """The position as an MLIR affine expression: `d` becomes `dims[d]`."""
         return sum((dims[d] * c for d, c in self.terms), ir.AffineExpr.get_constant(self.constant))
 
 
-Access = tuple[Linear, ...]
+Access = tuple[AffineForm, ...]
 
 
-def _linear(expr: ir.AffineExpr) -> tuple[dict[int, int], int]:
+def _affine(expr: ir.AffineExpr) -> tuple[dict[int, int], int]:
     """An affine expression as coefficients by dimension, and a constant."""
     if isinstance(expr, ir.AffineDimExpr):
         return {expr.position: 1}, 0
@@ -64,7 +64,7 @@ def _linear(expr: ir.AffineExpr) -> tuple[dict[int, int], int]:
         return {}, expr.value
     if not isinstance(expr, (ir.AffineAddExpr, ir.AffineMulExpr)):
         raise Unsupported(f"position {expr}")
-    (a, x), (b, y) = _linear(expr.lhs), _linear(expr.rhs)
+    (a, x), (b, y) = _affine(expr.lhs), _affine(expr.rhs)
     if isinstance(expr, ir.AffineAddExpr):
         return {d: a.get(d, 0) + b.get(d, 0) for d in {*a, *b}}, x + y
     if a and b:
@@ -77,10 +77,10 @@ def read_access(affine_map: ir.AffineMap) -> Access:
     """The positions of an indexing map.
 
     Raises:
-        Unsupported: a position is not linear.
+        Unsupported: a position is not pure affine.
     """
-    forms = (_linear(e) for e in affine_map.results)
-    return tuple(Linear(tuple(sorted((d, c) for d, c in terms.items() if c)), k) for terms, k in forms)
+    forms = (_affine(e) for e in affine_map.results)
+    return tuple(AffineForm(tuple(sorted((d, c) for d, c in terms.items() if c)), k) for terms, k in forms)
 
 
 @dataclass(frozen=True)
@@ -98,9 +98,10 @@ class Use:
 
 @dataclass(eq=False)
 class Node:
-    """One `linalg.generic`: its loops and accesses. `names[d]` is the structure's number of loop dimension `d`.
+    """One `linalg.generic`: its loops and accesses.
 
-    `unit_loops` are the loop dimensions of one step; nodes can share loops whether or not they have unit loops.
+    `loop_ids[d]` is the loop of the structure that runs loop dimension `d`. `unit_loops` are the loop dimensions of
+    size 1; nodes can share loops whether or not they have unit loops.
     """
 
     op: ir.Operation
@@ -108,7 +109,7 @@ class Node:
     inputs: list[Use]
     outputs: list[Use]
     unit_loops: frozenset[int] = frozenset()
-    names: list[int] = field(default_factory=list)
+    loop_ids: list[int] = field(default_factory=list)
 
     @property
     def body(self) -> ir.Block:
@@ -123,11 +124,11 @@ class Node:
     @property
     def loops(self) -> set[int]:
         """The structure's loops that this node runs, without unit loops."""
-        return {n for d, n in enumerate(self.names) if d not in self.unit_loops}
+        return {n for d, n in enumerate(self.loop_ids) if d not in self.unit_loops}
 
-    def dims(self, number: int) -> set[int]:
-        """The loop dimensions of an input."""
-        return self.inputs[number].dims
+    def dims(self, index: int) -> set[int]:
+        """The loop dimensions of the input with this index."""
+        return self.inputs[index].dims
 
     @property
     def nonunit_reductions(self) -> frozenset[int]:
@@ -137,11 +138,15 @@ class Node:
     @property
     def parallel(self) -> set[int]:
         """The structure's loops that are parallel in this node."""
-        return {n for d, n in enumerate(self.names) if d not in self.reductions}
+        return {n for d, n in enumerate(self.loop_ids) if d not in self.reductions}
 
-    def is_scan_result(self, number: int) -> bool:
-        """Whether result `number` has an element for every step of a reduction."""
-        return any(f.dims & self.nonunit_reductions for f in self.outputs[number].access)
+    def is_scan_result(self, index: int) -> bool:
+        """Whether result `index` has an element for every step of a reduction."""
+        return any(f.dims & self.nonunit_reductions for f in self.outputs[index].access)
+
+    def loop_access(self, use: Use) -> Access:
+        """The positions of an access over the structure's loops."""
+        return tuple(form.replace_dims(self.loop_ids) for form in use.access)
 
 
 _Read = tuple[tuple[Access, ...], frozenset[int], int, frozenset[int]]
@@ -153,7 +158,7 @@ def read_node(op: ir.Operation) -> Node:
     """A `linalg.generic` as a node.
 
     Raises:
-        Unsupported: another operation, an access that is not linear, or an operand that is a number.
+        Unsupported: another operation, an access that is not pure affine, or a scalar operand.
     """
     if op.name != "linalg.generic":
         raise Unsupported(op.name)
@@ -213,41 +218,41 @@ class Structure:
 
     @property
     def needs_second_pass(self) -> bool:
-        """Whether a node runs in the inner loops and needs a reduction over these loops."""
+        """Whether a node runs in the inner loops and depends on a reduction over these loops."""
         reduced = set[ir.Value]()
         for node in self.nodes:
-            follows = any(use.value in reduced for use in node.inputs)
-            if follows and node.loops & set(self.inner):
+            depends = any(use.value in reduced for use in node.inputs)
+            if depends and node.loops & set(self.inner):
                 return True
-            reduced.update(node.results if node.nonunit_reductions or follows else ())
+            reduced.update(node.results if node.nonunit_reductions or depends else ())
         return False
 
 
 def analyse(nodes: Sequence[Node], siblings: bool = False) -> Structure | None:
     """The structure of nodes in program order; None where the nodes cannot run in one loop nest.
 
-    Sets the `names` of the nodes. With `siblings`, nodes with equal accesses of a tensor share its loops too.
+    Sets the `loop_ids` of the nodes. With `siblings`, nodes with equal accesses of a tensor share its loops too.
     """
     if not _unify(nodes, siblings):
         return None
     _align_reductions(nodes)
     loops = [n.loops for n in nodes]
     widest = nodes[max(range(len(nodes)), key=lambda i: len(loops[i]))]
-    shared, swept = set.intersection(*[n.parallel & n.loops for n in nodes]), set.union(*loops)
-    if swept != widest.loops:
+    shared, every = set.intersection(*[n.parallel & n.loops for n in nodes]), set.union(*loops)
+    if every != widest.loops:
         return None
-    outer = [n for n in widest.names if n in shared]
-    inner = [n for n in widest.names if n in swept - shared]
+    outer = [n for n in widest.loop_ids if n in shared]
+    inner = [n for n in widest.loop_ids if n in every - shared]
     if not all(_fits_nest(n, outer, inner) for n in nodes):
         return None
-    units = {n: None for node in nodes for d, n in enumerate(node.names) if d in node.unit_loops}
-    reduced = {node.names[d] for node in nodes for d in node.reductions}
+    units = {n: None for node in nodes for d, n in enumerate(node.loop_ids) if d in node.unit_loops}
+    reduced = {node.loop_ids[d] for node in nodes for d in node.reductions}
     return Structure(
         list(nodes), [*(u for u in units if u not in reduced), *outer], [*(u for u in units if u in reduced), *inner]
     )
 
 
-#: A loop of a node: the node's number and the loop dimension.
+#: A loop of a node: the index of the node and the loop dimension.
 _Loop = tuple[int, int]
 
 
@@ -269,82 +274,82 @@ class _UnionFind:
 
 
 def _unify(nodes: Sequence[Node], siblings: bool) -> bool:
-    """Gives shared loops of producers and consumers one name; False where their accesses do not allow that."""
+    """Unifies the loops of producers and consumers: sets `loop_ids`. False where their accesses do not allow that."""
     edges = list(_edges(nodes))
     if not all(_is_compatible(nodes, *edge) for edge in edges):
         return False
     classes = _UnionFind()
     for (a, first), (b, second) in (*edges, *(_shared_reads(nodes) if siblings else ())):
-        for one, other in zip(first.access, second.access, strict=True):
-            if one.dim is not None and other.dim is not None:
-                classes.join((a, one.dim), (b, other.dim))
-    numbers: dict[_Loop, int] = {}
+        for left, right in zip(first.access, second.access, strict=True):
+            if left.dim is not None and right.dim is not None:
+                classes.join((a, left.dim), (b, right.dim))
+    ids: dict[_Loop, int] = {}
     for n, node in enumerate(nodes):
-        node.names = [numbers.setdefault(classes.find((n, d)), len(numbers)) for d in range(len(node.names))]
+        node.loop_ids = [ids.setdefault(classes.find((n, d)), len(ids)) for d in range(len(node.loop_ids))]
     # A unit loop of one node is a unit loop of all nodes: the types of other nodes may not show the size.
-    units = {node.names[d] for node in nodes for d in node.unit_loops}
+    units = {node.loop_ids[d] for node in nodes for d in node.unit_loops}
     for node in nodes:
-        node.unit_loops |= {d for d, name in enumerate(node.names) if name in units}
-    return all(len(set(node.names)) == len(node.names) for node in nodes)
+        node.unit_loops |= {d for d, loop in enumerate(node.loop_ids) if loop in units}
+    return all(len(set(node.loop_ids)) == len(node.loop_ids) for node in nodes)
 
 
 def _edges(nodes: Sequence[Node]) -> Iterator[tuple[tuple[int, Use], tuple[int, Use]]]:
     """The producer-consumer edges: node and access that write a value, node and access that read it."""
-    makers = {r: (n, i) for n, node in enumerate(nodes) for i, r in enumerate(node.results)}
-    for number, node in enumerate(nodes):
+    producers = {r: (n, i) for n, node in enumerate(nodes) for i, r in enumerate(node.results)}
+    for consumer, node in enumerate(nodes):
         for use in (*node.inputs, *node.outputs):
-            if use.value in makers:
-                maker, result = makers[use.value]
-                yield (maker, nodes[maker].outputs[result]), (number, use)
+            if use.value in producers:
+                producer, result = producers[use.value]
+                yield (producer, nodes[producer].outputs[result]), (consumer, use)
 
 
-def _is_compatible(nodes: Sequence[Node], written: tuple[int, Use], read: tuple[int, Use]) -> bool:
-    """Whether positions that are no loop on one side are 0 on both sides."""
-    (maker, first), (reader, second) = written, read
+def _is_compatible(nodes: Sequence[Node], definition: tuple[int, Use], use: tuple[int, Use]) -> bool:
+    """Whether positions that are no loop in the definition or in the use of a value are 0 in both."""
+    (producer, stored), (consumer, loaded) = definition, use
     return all(
-        (one.dim is not None and other.dim is not None)
-        or (_is_always_zero(nodes[maker], one) and _is_always_zero(nodes[reader], other))
-        for one, other in zip(first.access, second.access, strict=True)
+        (store.dim is not None and load.dim is not None)
+        or (_is_always_zero(nodes[producer], store) and _is_always_zero(nodes[consumer], load))
+        for store, load in zip(stored.access, loaded.access, strict=True)
     )
 
 
 def _shared_reads(nodes: Sequence[Node]) -> list[tuple[tuple[int, Use], tuple[int, Use]]]:
     """Pairs of reads of one tensor by two nodes that read the tensor once each."""
     reads: dict[ir.Value, list[tuple[int, Use]]] = {}
-    for number, node in enumerate(nodes):
+    for index, node in enumerate(nodes):
         values = [u.value for u in node.inputs]
         for use in node.inputs:
             if values.count(use.value) == 1:
-                reads.setdefault(use.value, []).append((number, use))
-    return [pair for readers in reads.values() for pair in itertools.pairwise(readers)]
+                reads.setdefault(use.value, []).append((index, use))
+    return [pair for uses in reads.values() for pair in itertools.pairwise(uses)]
 
 
-def _is_always_zero(node: Node, form: Linear) -> bool:
+def _is_always_zero(node: Node, form: AffineForm) -> bool:
     """Whether a position is always 0."""
     return form.is_zero or form.dim in node.unit_loops
 
 
 def _align_reductions(nodes: Sequence[Node]) -> None:
-    """Lets nodes that share no loop with the widest node run in loops of that node with the same sizes."""
+    """Aligns the other loops of nodes with the loops of the widest node that have the same sizes."""
     widest = max(nodes, key=lambda n: len(n.loops))
     for node in nodes:
         unshared, missing = node.loops - widest.loops, widest.loops - node.loops
         if not unshared or len(unshared) != len(missing):
             continue
-        own, free = [n for n in node.names if n in unshared], [n for n in widest.names if n in missing]
+        own, free = [n for n in node.loop_ids if n in unshared], [n for n in widest.loop_ids if n in missing]
         if all(_sizes(nodes, a) & _sizes(nodes, b) for a, b in zip(own, free, strict=True)):
-            renamed = dict(zip(own, free, strict=True))
+            aligned = dict(zip(own, free, strict=True))
             for other in nodes:
-                other.names = [renamed.get(n, n) for n in other.names]
+                other.loop_ids = [aligned.get(n, n) for n in other.loop_ids]
 
 
-def _sizes(nodes: Iterable[Node], name: int) -> set[object]:
-    """The source of the size of a loop: a number, or dimensions of tensors."""
+def _sizes(nodes: Iterable[Node], loop: int) -> set[object]:
+    """The known equals of the size of a loop: the static size, and dimensions of tensors."""
     sizes: set[object] = set()
     for node in nodes:
         for use in (*node.inputs, *node.outputs):
             for axis, form in enumerate(use.access):
-                if form.dim is not None and node.names[form.dim] == name:
+                if form.dim is not None and node.loop_ids[form.dim] == loop:
                     sizes.add((use.value, axis))
                     size = static_size(use.value, axis)
                     sizes |= set() if size is None else {size}
@@ -353,32 +358,32 @@ def _sizes(nodes: Iterable[Node], name: int) -> set[object]:
 
 def _fits_nest(node: Node, outer: list[int], inner: list[int]) -> bool:
     """Whether a node runs in all outer loops, and in all or none of the inner loops."""
-    names, reduced = node.loops, {node.names[d] for d in node.reductions} & node.loops
-    if not names >= set(outer):
+    loops, reduced = node.loops, {node.loop_ids[d] for d in node.reductions} & node.loops
+    if not loops >= set(outer):
         return False
-    if names == set(outer):
+    if loops == set(outer):
         # A reduction over a unit loop would become a reduction over the inner loops of other nodes.
         return not (node.reductions if inner else reduced)
-    ordered = [n for n in node.names if n in set(inner)]
+    ordered = [n for n in node.loop_ids if n in set(inner)]
     return ordered == inner and reduced == (set(inner) if node.reductions else set())
 
 
-def static_size(value: ir.Value, position: int) -> int | None:
+def static_size(value: ir.Value, axis: int) -> int | None:
     """The size of a tensor's dimension, None for a dynamic size."""
-    return _size(ir.ShapedType(value.type), position)
+    return _size(ir.ShapedType(value.type), axis)
 
 
-def _size(shaped: ir.Type, position: int) -> int | None:
-    return None if shaped.is_dynamic_dim(position) else shaped.get_dim_size(position)
+def _size(shaped: ir.Type, axis: int) -> int | None:
+    return None if shaped.is_dynamic_dim(axis) else shaped.get_dim_size(axis)
 
 
-def loop_size(nodes: Iterable[Node], name: int) -> int | None:
+def loop_size(nodes: Iterable[Node], loop: int) -> int | None:
     """The static size of a structure's loop, None for a dynamic size."""
     for node in nodes:
         for use in (*node.inputs, *node.outputs):
-            for position, form in enumerate(use.access):
-                if form.dim is not None and node.names[form.dim] == name:
-                    size = static_size(use.value, position)
+            for axis, form in enumerate(use.access):
+                if form.dim is not None and node.loop_ids[form.dim] == loop:
+                    size = static_size(use.value, axis)
                     if size is not None:
                         return size
     return None
@@ -389,20 +394,20 @@ def is_contraction(node: Node) -> bool:
     if not node.reductions or len(node.inputs) < 2:
         return False
     factors = factors_of(node.body, len(node.inputs))
-    every = set(range(len(node.names)))
+    every = set(range(len(node.loop_ids)))
     return factors is not None and all(
         node.dims(main_input(node, f)) < every and (f.is_converted or _is_widened(node, f)) for f in factors
     )
 
 
 def main_inputs(node: Node) -> list[int]:
-    """The main inputs of the two factors of a contraction."""
+    """The indices of the main inputs of the two factors of a contraction."""
     return [main_input(node, factor) for factor in factors_of(node.body, len(node.inputs)) or ()]
 
 
 def main_input(node: Node, factor: Factor) -> int:
-    """The input of a factor with the most loop dimensions."""
-    return max(factor.inputs, key=lambda number: len(node.dims(number)))
+    """The index of the input of a factor with the most loop dimensions."""
+    return max(factor.inputs, key=lambda index: len(node.dims(index)))
 
 
 def _is_widened(node: Node, factor: Factor) -> bool:

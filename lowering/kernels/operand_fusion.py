@@ -4,7 +4,7 @@
     w: 384x384xi8  ->  x @ (float(w) * scale)                             one kernel, 1 byte for each element
 
 A contraction computes the elements of such an operand more than once, but in registers: packing and the micro-kernel
-convert them as they load them. `form_kernels` leaves the fusion itself to MLIR.
+convert each element that they load. `form_kernels` leaves the fusion itself to MLIR.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ MAX_OPERATIONS = 6
 
 
 def fuse_conversions(op: ir.Operation) -> set[int]:
-    """Gives a contraction conversions of its own for the operands that it should convert; returns their numbers."""
+    """Gives a contraction conversions of its own for the operands that it should convert; returns their indices."""
     node = find_node(op)
     if node is None or not is_contraction(node) or not has_unit_strides(node) or not node.outputs[0].access:
         return set()
-    found = {n: {c.results[0]: c for c in conversions_of(use.value)} for n, use in enumerate(node.inputs)}
-    numbers = {n for n, conversions in found.items() if _is_converted(node.inputs[n].value, conversions)}
-    if len(numbers) < 2 or not _has_instruction(op):
+    found = {i: {c.results[0]: c for c in conversions_of(use.value)} for i, use in enumerate(node.inputs)}
+    operands = {i for i, conversions in found.items() if _is_converted(node.inputs[i].value, conversions)}
+    if len(operands) < 2 or not _has_instruction(op):
         # Packing and the micro-kernel convert vectors of the operand with the last dimension of the result.
-        numbers = {n for n in numbers if node.outputs[0].access[-1].dims & node.dims(n)}
-    for number in numbers:
-        op.operands[number] = _copy_conversion(op.operands[number], found[number], op)
-    return numbers
+        operands = {i for i in operands if node.outputs[0].access[-1].dims & node.dims(i)}
+    for operand in operands:
+        op.operands[operand] = _copy_conversion(op.operands[operand], found[operand], op)
+    return operands
 
 
 def _has_instruction(op: ir.Operation) -> bool:
@@ -42,9 +42,9 @@ def _has_instruction(op: ir.Operation) -> bool:
 
 
 def conversions_of(value: ir.Value, operations: int = MAX_OPERATIONS) -> list[Node]:
-    """The nodes that compute a tensor from integers of fewer bits, in order, by at most so many operations in a row.
+    """The nodes in order that compute a tensor from integers of fewer bits, by chains of at most `operations`.
 
-    There are none for other tensors.
+    The list is empty for other tensors.
     """
     node = None if isinstance(value, ir.BlockArgument) else find_node(value.owner)
     if node is None or node.reductions or len(node.results) > 1:
@@ -63,7 +63,7 @@ def _is_converted(value: ir.Value, conversions: Mapping[ir.Value, Node]) -> bool
         return False
     element = value.type.element_type
     while (node := conversions.get(value)) is not None:
-        every = set(range(len(node.names)))
+        every = set(range(len(node.loop_ids)))
         full = [use.value for use in node.inputs if use.dims | node.unit_loops == every]
         if len(full) != 1:
             return False
@@ -73,14 +73,14 @@ def _is_converted(value: ir.Value, conversions: Mapping[ir.Value, Node]) -> bool
     return False
 
 
-def _copy_conversion(value: ir.Value, conversions: Mapping[ir.Value, Node], reader: ir.Operation) -> ir.Value:
-    """A copy of a conversion and its parts before `reader`; MLIR fuses the copy with the reader and nothing else."""
+def _copy_conversion(value: ir.Value, conversions: Mapping[ir.Value, Node], user: ir.Operation) -> ir.Value:
+    """A copy of a conversion and its producers before `user`; MLIR fuses the copy with the user and nothing else."""
     if value not in conversions:
         return value
-    with ir.InsertionPoint(reader):
+    with ir.InsertionPoint(user):
         copy = value.owner.clone()
-    for number in range(len(copy.operands) - 1):
-        copy.operands[number] = _copy_conversion(copy.operands[number], conversions, copy)
-        if copy.operands[number] == value.owner.operands[number]:
-            add_fusion_barrier(copy, number)
+    for index in range(len(copy.operands) - 1):
+        copy.operands[index] = _copy_conversion(copy.operands[index], conversions, copy)
+        if copy.operands[index] == value.owner.operands[index]:
+            add_fusion_barrier(copy, index)
     return copy.results[0]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from oneflow.dialect._mlir import func, ir, tensor
@@ -68,7 +68,7 @@ class Outliner:
         return self.names[key]
 
     def _make_or_reuse(self, entry: func.FuncOp, builder: _KernelBuilder, kind: str, prefix: str) -> str:
-        """Makes the function, or finds one of equal text: groups of different structure can have equal functions."""
+        """Makes the function, or finds one of equal text: different structures can have equal functions."""
         number = next(n for n in itertools.count(self.count.get(prefix, 0)) if f"{prefix}{n}" not in self.taken)
         name = f"{prefix}{number}"
         with ir.InsertionPoint(entry.operation):
@@ -111,15 +111,15 @@ def _destination(result: ir.Value) -> ir.Value:
 
 
 def _same_shape_operand(value: ir.Value) -> ir.Value | None:
-    """The operand with the result's shape by construction: its destination or its initial value."""
+    """The operand that has the shape of the result by construction: a destination or an initial value."""
     op = value.owner
-    number = list(op.results).index(value)
+    index = list(op.results).index(value)
     if op.name.startswith("linalg.") or op.name in ("func.call", "scf.forall"):
-        return op.operands[len(op.operands) - len(op.results) + number]
+        return op.operands[len(op.operands) - len(op.results) + index]
     if op.name == "scf.while":
-        return op.operands[number] if [v.type for v in op.operands] == [v.type for v in op.results] else None
+        return op.operands[index] if [v.type for v in op.operands] == [v.type for v in op.results] else None
     if op.name == "scf.for":
-        return op.operands[3 + number]
+        return op.operands[3 + index]
     if op.name in ("tensor.cast", BARRIER):
         return op.operands[0]
     return op.operands[1] if op.name in ("tensor.insert_slice", "tensor.insert") else None
@@ -156,7 +156,7 @@ def _index(value: int) -> ir.Value:
 
 
 class _KernelBuilder:
-    """The captured values and the results of a group of operations, and the kernel function made of them."""
+    """The captured values and the results of a group of operations, and the group as a kernel function."""
 
     def __init__(self, ops: Sequence[ir.Operation], hasher: StructuralHasher) -> None:
         self.ops, self.hasher = list(ops), hasher
@@ -237,15 +237,15 @@ class _KernelBuilder:
 
     def _fill(self, block: ir.Block) -> None:
         """Writes the body of the kernel."""
-        outside = [*self.tensors, *self.scalars]
-        env = dict(zip(outside, block.arguments, strict=False))
-        destinations = list(block.arguments)[len(outside) :]
-        direct = dict(zip(self.results, destinations, strict=True))
+        captured = [*self.tensors, *self.scalars]
+        env = dict(zip(captured, block.arguments, strict=False))
+        destinations = list(block.arguments)[len(captured) :]
+        destination_of = dict(zip(self.results, destinations, strict=True))
         with ir.InsertionPoint(block):
             for op in sorted([*self.rematerialized, *self._empties], key=lambda op: _CLONE_ORDER.index(op.name)):
                 clone_with(op, env)
             for op in self.ops:
-                self._clone_into(op, env, direct)
+                self._clone_into(op, env, destination_of)
             func.ReturnOp(
                 [scalar_storage.insert_scalar(env[r], d) for r, d in zip(self.results, destinations, strict=True)]
             )
@@ -254,30 +254,31 @@ class _KernelBuilder:
             if op.name in ("tensor.empty", "linalg.fill") and unused:
                 op.erase()
 
-    def _clone_into(self, op: ir.Operation, env: dict[ir.Value, ir.Value], direct: dict[ir.Value, ir.Value]) -> None:
-        """Clones an operation; a result that leaves the kernel gets its destination as initial value."""
+    def _clone_into(
+        self, op: ir.Operation, env: dict[ir.Value, ir.Value], destination_of: Mapping[ir.Value, ir.Value]
+    ) -> None:
+        """Clones an operation; a result of the kernel gets its destination as initial value."""
         cloned = clone_with(op, env)
         if not op.name.startswith("linalg."):
             return
         first = len(op.operands) - len(op.results)
-        for number, result in enumerate(op.results):
-            if result in direct:
-                start = cloned.operands[first + number]
-                cloned.operands[first + number] = _redirected_init(start, direct[result], cloned)
+        for index, result in enumerate(op.results, first):
+            if result in destination_of:
+                cloned.operands[index] = _redirected_init(cloned.operands[index], destination_of[result], cloned)
 
 
-def _redirected_init(start: ir.Value, destination: ir.Value, user: ir.Operation) -> ir.Value:
+def _redirected_init(init: ir.Value, destination: ir.Value, user: ir.Operation) -> ir.Value:
     """The initial value of an output, in another destination."""
-    if isinstance(start, ir.BlockArgument):
-        return start
-    if start.owner.name == "tensor.empty":
+    if isinstance(init, ir.BlockArgument):
+        return init
+    if init.owner.name == "tensor.empty":
         return destination
-    if start.owner.name == "linalg.fill":
+    if init.owner.name == "linalg.fill":
         with ir.InsertionPoint(user):
-            filled = start.owner.clone(ir.InsertionPoint(user)).operation
+            filled = init.owner.clone(ir.InsertionPoint(user)).operation
         filled.operands[1] = destination
         return filled.results[0]
-    return start
+    return init
 
 
 def _ancestor_in_block(op: ir.Operation, ops: Sequence[ir.Operation]) -> ir.Operation:

@@ -6,16 +6,16 @@ import functools
 from collections.abc import Mapping
 
 from oneflow.dialect._mlir import arith, ir
-from oneflow.lowering.kernels.nodes import Linear
+from oneflow.lowering.kernels.nodes import AffineForm
 
 
-def index_constant(number: int) -> ir.Value:
+def index_constant(value: int) -> ir.Value:
     """An index constant."""
-    return arith.ConstantOp(ir.IndexType.get(), ir.IntegerAttr.get(ir.IndexType.get(), number)).result
+    return arith.ConstantOp(ir.IndexType.get(), ir.IntegerAttr.get(ir.IndexType.get(), value)).result
 
 
-def index_of(form: Linear, positions: Mapping[int, ir.Value]) -> ir.Value:
-    """The value of a linear form where loop `d` is at `positions[d]`."""
+def index_of(form: AffineForm, positions: Mapping[int, ir.Value]) -> ir.Value:
+    """The value of an affine form where loop `d` is at `positions[d]`."""
     terms = [_times(positions[d], factor) for d, factor in form.terms]
     if form.constant or not terms:
         terms.append(index_constant(form.constant))

@@ -1,4 +1,4 @@
-"""The computation of a tensor, or of one element of it, at another place."""
+"""The computation of a tensor, or of one of its elements, at another insertion point."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ class Recomputation:
 
     nodes: Sequence[Node]
 
-    def clone(self, reader: ir.Operation) -> ir.Value:
-        """The whole tensor, recomputed before its reader."""
+    def clone(self, user: ir.Operation) -> ir.Value:
+        """The whole tensor, recomputed before its user."""
         values: dict[ir.Value, ir.Value] = {}
-        with ir.InsertionPoint(reader):
+        with ir.InsertionPoint(user):
             for node in self.nodes:
                 clone_with(node.op, values)
         return values[self.nodes[-1].results[0]]

@@ -28,7 +28,7 @@ EXTRACT = "tensor.extract"
 @register_pass
 @dataclass(frozen=True)
 class RecomputeRows(Pass):
-    """Recomputes tensors that follow from another tensor and reductions of its rows, where they are read.
+    """Recomputes a tensor that follows from another tensor and reductions of its rows, in each user.
 
     %m = linalg.generic {maximum of each row} ins(%x)
     %y = linalg.generic {subtract} ins(%x, %m) ; %a = linalg.generic {exp} ins(%y) ; %b = ..
@@ -38,53 +38,51 @@ class RecomputeRows(Pass):
     name: ClassVar[str] = "oneflow-recompute-rows"
 
     def run(self, module: ir.Module, registry: Registry) -> None:
-        """Rewrites every function with a body, and fuses the recomputed operations into their readers."""
+        """Rewrites every function with a body, and fuses the recomputed operations into their users."""
         functions = [f for f in module.body.operations if isinstance(f, func.FuncOp) and not f.is_external]
         ops = [o.operation for f in functions for o in f.regions[0].blocks[0].operations]
         order = {op: i for i, op in enumerate(ops)}
-        moved = sum(_recompute(op, order) for op in reversed(ops))
-        if moved:
+        recomputed = sum(_recompute(op, order) for op in reversed(ops))
+        if recomputed:
             fuse_elementwise(module)
 
 
 def _recompute(op: ir.Operation, order: Mapping[ir.Operation, int]) -> bool:
-    """Recomputes an operation for each reader, where that saves a write of the result; returns whether it did."""
+    """Recomputes an operation for each user, where this saves a write of the result; returns whether it is saved."""
     uses = [(u.owner.operation, u.operand_number) for r in op.results for u in r.uses]
     recomputation = _find_recomputation(op) if len(uses) > 1 and all(_can_recompute(*use) for use in uses) else None
     if recomputation is None or _form_one_kernel(
-        {*(n.op for n in recomputation.nodes), *(reader for reader, _ in uses)}, order
+        {*(n.op for n in recomputation.nodes), *(user for user, _ in uses)}, order
     ):
         return False
-    for reader, number in uses:
-        if reader.name == EXTRACT:
-            with ir.InsertionPoint(reader), reader.location:
-                reader.results[0].replace_all_uses_with(recomputation.element(list(reader.operands)[1:]))
-            reader.erase()
+    for user, operand in uses:
+        if user.name == EXTRACT:
+            with ir.InsertionPoint(user), user.location:
+                user.results[0].replace_all_uses_with(recomputation.element(list(user.operands)[1:]))
+            user.erase()
         else:
-            reader.operands[number] = recomputation.clone(reader)
+            user.operands[operand] = recomputation.clone(user)
     return True
 
 
 def _form_one_kernel(ops: Iterable[ir.Operation], order: Mapping[ir.Operation, int]) -> bool:
-    """Whether operations become one kernel, which writes no tensor between them."""
+    """Whether operations become one kernel, which writes no intermediate tensor."""
     nodes = [find_node(op) for op in sorted(ops, key=lambda op: order.get(op, -1))]
     found_nodes = [n for n in nodes if n is not None]
     return len(found_nodes) == len(nodes) and should_fuse(found_nodes, gpu_target())
 
 
-def _can_recompute(reader: ir.Operation, number: int) -> bool:
-    """Whether a reader can recompute a tensor: the reader reads one element, or each element once; products
-    cannot.
-    """
-    node = find_node(reader)
+def _can_recompute(user: ir.Operation, operand: int) -> bool:
+    """Whether a user can recompute its operand: it reads one element, or each element once, and is no product."""
+    node = find_node(user)
     if node is None:
-        return bool(reader.name == EXTRACT)
-    return number < len(node.inputs) and not is_contraction(node) and is_full(node, node.inputs[number])
+        return bool(user.name == EXTRACT)
+    return operand < len(node.inputs) and not is_contraction(node) and is_full(node, node.inputs[operand])
 
 
 def _find_recomputation(op: ir.Operation) -> Recomputation | None:
     """The computation of a result from one tensor of its size that is in memory, and from reductions."""
-    nodes, leaves, sums = list[Node](), set[ir.Value](), set[ir.Value]()
+    nodes, leaves, row_values = list[Node](), set[ir.Value](), set[ir.Value]()
     worklist, work = [op], 0
     while worklist:
         node = elementwise_node(worklist.pop())
@@ -93,12 +91,12 @@ def _find_recomputation(op: ir.Operation) -> Recomputation | None:
         nodes, work = [node, *(n for n in nodes if n.op != node.op)], work + len(node.body.operations) - 1
         for use in node.inputs:
             if not is_full(node, use):
-                sums.add(use.value)
+                row_values.add(use.value)
             elif elementwise_node(defining_op(use.value)) is None:
                 leaves.add(use.value)
             else:
                 worklist.append(use.value.owner)
-    if len(leaves) != 1 or not any(map(_follows_from_reduction, sums)):
+    if len(leaves) != 1 or not any(map(_follows_from_reduction, row_values)):
         return None
     (leaf,) = leaves
     return Recomputation(nodes) if _is_in_memory(leaf) and _bits(leaf) <= _bits(op.results[0]) else None
@@ -116,13 +114,13 @@ def elementwise_node(op: ir.Operation | None) -> Node | None:
         return None
     *body, _ = node.body.operations
     is_elementwise = all(o.operation.name.startswith(("arith.", "math.")) for o in body)
-    begins = list(node.body.arguments)[len(node.inputs)]
-    return node if is_elementwise and not any(True for _ in begins.uses) else None
+    init = list(node.body.arguments)[len(node.inputs)]
+    return node if is_elementwise and not any(True for _ in init.uses) else None
 
 
 def is_full(node: Node, use: Use) -> bool:
     """Whether every loop is a dimension of the access."""
-    return {f.dim for f in use.access} == set(range(len(node.names)))
+    return {f.dim for f in use.access} == set(range(len(node.loop_ids)))
 
 
 def reads_one_tensor(node: Node) -> bool:
@@ -138,7 +136,7 @@ def _follows_from_reduction(value: ir.Value) -> bool:
     if node is None or node.nonunit_reductions:
         return node is not None
     producers = [find_node(defining_op(use.value)) for use in node.inputs]
-    return any(maker is not None and bool(maker.nonunit_reductions) for maker in producers)
+    return any(producer is not None and bool(producer.nonunit_reductions) for producer in producers)
 
 
 def _is_in_memory(value: ir.Value) -> bool:
@@ -156,7 +154,7 @@ def _is_in_memory(value: ir.Value) -> bool:
 
 
 def _reshape_source(value: ir.Value) -> ir.Value:
-    """The tensor below reshapes."""
+    """The source of a chain of reshapes."""
     op = defining_op(value)
     while op is not None and op.name in RESHAPES:
         value = op.operands[0]

@@ -6,7 +6,7 @@
            %s = linalg.generic {reduction over 512 rows} ins(%p)
 
 Where the parts do not cover the loop, the parts are read as windows of the operand, and the remainder of the loop is
-reduced separately, as the start of the last reduction.
+reduced separately, to the initial value of the final reduction.
 
 `llvm/split_for_threads.py` and `triton/fusion/split_reductions.py` decide which reductions are split, by which
 combiners, and in how many parts.
@@ -56,7 +56,7 @@ class ReductionCombiner:
 
 
 def divisors(size: int, most: int) -> list[int]:
-    """The numbers of equal parts, at least 2 and at most `most`, of a loop of `size` steps."""
+    """The counts of equal parts, at least 2 and at most `most`, into which a loop of `size` steps can be split."""
     return [n for n in range(2, min(size, most) + 1) if size % n == 0]
 
 
@@ -81,8 +81,8 @@ def even_parts(size: int, most: int) -> int:
 def longest_reduction(node: Node) -> int | None:
     """The reduced loop of most steps that is a dimension of operands and has no `linalg.index` in the body."""
     uses = [*node.inputs, *node.outputs]
-    tangled = {d for u in uses for f in u.access if f.dim is None for d in f.dims}
-    known = {d: size for d, size in reduced_loops(node).items() if d not in tangled}
+    windowed = {d for u in uses for f in u.access if f.dim is None for d in f.dims}
+    known = {d: size for d, size in reduced_loops(node).items() if d not in windowed}
     return max(known, key=lambda d: (known[d], -d), default=None)
 
 
@@ -90,7 +90,7 @@ def reduced_loops(node: Node) -> dict[int, int]:
     """The reduced loops of static size and their sizes, without loops that have a `linalg.index` in the body."""
     indexed = {ir.IntegerAttr(o.operation.attributes["dim"]).value for o in node.body.operations
              if o.operation.name == "linalg.index"}  # fmt: skip
-    sizes = {d: loop_size([node], node.names[d]) for d in sorted(node.nonunit_reductions - indexed)}
+    sizes = {d: loop_size([node], node.loop_ids[d]) for d in sorted(node.nonunit_reductions - indexed)}
     return {d: size for d, size in sizes.items() if size}
 
 
@@ -104,7 +104,7 @@ def split_reductions(
     parts: Callable[[Node], tuple[int | None, int]],
     order: Callable[[Node], Sequence[int] | None] = lambda node: None,
 ) -> None:
-    """Splits one loop of each reduction of `module`; `parts(node)` gives the loop and the number of parts.
+    """Splits one loop of each reduction of `module`; `parts(node)` is the loop and the number of parts.
 
     A reduction with one part stays as it is, unless `order` gives another order of its results' dimensions.
     """
@@ -151,13 +151,13 @@ class ReductionSplit:
     def replace(self) -> None:
         """Writes both reductions in front of the operation, and erases the operation."""
         op = self.node.op
-        starts = [use.value for use in self.node.outputs]
+        inits = [use.value for use in self.node.outputs]
         with ir.InsertionPoint(op), op.location:
-            first = self._partial_reduction()
+            partial = self._partial_reduction()
             if self._remainder:
-                starts = self._reduce_remainder()
-            for number, old in enumerate(list(op.results)):
-                old.replace_all_uses_with(self._final_reduction(number, first.results[number], starts[number]))
+                inits = self._reduce_remainder()
+            for index, old in enumerate(list(op.results)):
+                old.replace_all_uses_with(self._final_reduction(index, partial.results[index], inits[index]))
         op.erase()
 
     def _order(self, rank: int) -> list[int]:
@@ -169,47 +169,47 @@ class ReductionSplit:
         op, count = self.node.op, len(self.node.inputs)
         maps = [a.value for a in op.attributes["indexing_maps"]]
         inputs = [self._split_operand(v, m) for v, m in zip(list(op.operands)[:count], maps[:count], strict=True)]
-        outs = [self._partial_init(number) for number in range(len(self.combiners))]
+        outs = [self._partial_init(index) for index in range(len(self.combiners))]
         maps_of_parts = [self._split_map(m, i >= count) for i, m in enumerate(maps)]
         iterators = ["parallel", *self._iterators()]
         if self._remainder:
             dims = [ir.AffineExpr.get_dim(d) for d in (0, self._split_loop + 1)]
             maps_of_parts.insert(count, ir.AffineMap.get(len(iterators), 0, dims))
             inputs.append(new_window(self.node, self.parts, self._steps))
-        made = new_generic(inputs, outs, maps_of_parts, iterators)
-        for inner in self._copy_body(made, len(inputs) - count).operations:
+        generic = new_generic(inputs, outs, maps_of_parts, iterators)
+        for inner in self._copy_body(generic, len(inputs) - count).operations:
             if inner.operation.name == "linalg.index":
-                place = ir.IntegerAttr(inner.operation.attributes["dim"])
-                inner.operation.attributes["dim"] = ir.IntegerAttr.get(place.type, place.value + 1)
-        return made
+                dim = ir.IntegerAttr(inner.operation.attributes["dim"])
+                inner.operation.attributes["dim"] = ir.IntegerAttr.get(dim.type, dim.value + 1)
+        return generic
 
     def _reduce_remainder(self) -> list[ir.Value]:
-        """The reduction of the steps behind the last part, from the operation's initial values."""
+        """The reduction of the steps after the last part, from the operation's initial values."""
         op, count = self.node.op, len(self.node.inputs)
-        loops = len(self.node.names)
+        loops = len(self.node.loop_ids)
         dims = [ir.AffineExpr.get_dim(d) for d in range(loops)]
         window = ir.AffineMap.get(loops, 0, [dims[self._split_loop]])
         dims[self._split_loop] = dims[self._split_loop] + self.parts * self._steps
-        moved = ir.AffineMap.get(loops, 0, dims)
+        shift = ir.AffineMap.get(loops, 0, dims)
         maps = [a.value for a in op.attributes["indexing_maps"]]
-        read = [ir.AffineMap.get(loops, 0, [e.compose(moved) for e in m.results]) for m in maps[:count]]
+        shifted = [ir.AffineMap.get(loops, 0, [e.compose(shift) for e in m.results]) for m in maps[:count]]
         inputs = [*list(op.operands)[:count], new_window(self.node, self._remainder)]
         outs = [use.value for use in self.node.outputs]
-        made = new_generic(inputs, outs, [*read, window, *maps[count:]], self._iterators())
-        self._copy_body(made, 1)
-        return list(made.results)
+        generic = new_generic(inputs, outs, [*shifted, window, *maps[count:]], self._iterators())
+        self._copy_body(generic, 1)
+        return list(generic.results)
 
     def _iterators(self) -> list[str]:
         """The kinds of the operation's loops."""
         reduced = self.node.reductions
-        return ["reduction" if d in reduced else "parallel" for d in range(len(self.node.names))]
+        return ["reduction" if d in reduced else "parallel" for d in range(len(self.node.loop_ids))]
 
-    def _copy_body(self, made: ir.Operation, windows: int) -> ir.Block:
-        """Copies the operation's body to `made`, which has `windows` more inputs."""
+    def _copy_body(self, generic: ir.Operation, windows: int) -> ir.Block:
+        """Copies the operation's body to `generic`, which has `windows` more inputs."""
         body, count = self.node.body, len(self.node.inputs)
         types = [argument.type for argument in body.arguments]
         element = ir.RankedTensorType(self.node.inputs[0].value.type).element_type
-        block = made.regions[0].blocks.append(*types[:count], *[element] * windows, *types[count:])
+        block = generic.regions[0].blocks.append(*types[:count], *[element] * windows, *types[count:])
         arguments = list(block.arguments)
         values = dict(zip(body.arguments, [*arguments[:count], *arguments[count + windows :]], strict=True))
         with ir.InsertionPoint(block):
@@ -217,14 +217,14 @@ class ReductionSplit:
                 clone_with(inner.operation, values)
         return block
 
-    def _split_operand(self, value: ir.Value, reading: ir.AffineMap) -> ir.Value:
+    def _split_operand(self, value: ir.Value, indexing_map: ir.AffineMap) -> ir.Value:
         """An operand whose dimension along the loop is expanded to two."""
-        axes = [] if self._remainder else [i for i, e in enumerate(reading.results) if _is_dim(e, self.loop)]
+        axes = [] if self._remainder else [i for i, e in enumerate(indexing_map.results) if _is_dim(e, self.loop)]
         if not axes:
             return value
         key = (value, self.parts, *axes)
         if key not in self.views:
-            self.views[key] = self._expanded(self._with_loop_sizes(value, reading), axes)
+            self.views[key] = self._expanded(self._with_loop_sizes(value, indexing_map), axes)
         return self.views[key]
 
     def _expanded(self, value: ir.Value, axes: Sequence[int]) -> ir.Value:
@@ -232,35 +232,35 @@ class ReductionSplit:
         kind, groups = ir.RankedTensorType(value.type), list[list[int]]()
         sizes: list[int | ir.Value] = []
         for axis in range(kind.rank):
-            own = [self.parts, self._steps] if axis in axes else [_size(value, axis)]
-            groups.append(list(range(len(sizes), len(sizes) + len(own))))
-            sizes += own
+            new_sizes = [self.parts, self._steps] if axis in axes else [_size(value, axis)]
+            groups.append(list(range(len(sizes), len(sizes) + len(new_sizes))))
+            sizes += new_sizes
         dynamic = [s for s in sizes if not isinstance(s, int)]
         static = [s if isinstance(s, int) else ir.ShapedType.get_dynamic_size() for s in sizes]
-        made = ir.RankedTensorType.get(static, kind.element_type)
-        return tensor.ExpandShapeOp(made, value, groups, dynamic, static).result
+        expanded = ir.RankedTensorType.get(static, kind.element_type)
+        return tensor.ExpandShapeOp(expanded, value, groups, dynamic, static).result
 
-    def _with_loop_sizes(self, value: ir.Value, reading: ir.AffineMap) -> ir.Value:
-        """An operand whose type states the sizes that the loops have by other operands."""
-        kind, names = ir.RankedTensorType(value.type), self.node.names
-        loops = [e.position if isinstance(e, ir.AffineDimExpr) else None for e in reading.results]
-        known = [None if d is None else loop_size([self.node], names[d]) for d in loops]
+    def _with_loop_sizes(self, value: ir.Value, indexing_map: ir.AffineMap) -> ir.Value:
+        """An operand whose type has the static sizes of loops that follow from other operands."""
+        kind, loop_ids = ir.RankedTensorType(value.type), self.node.loop_ids
+        loops = [e.position if isinstance(e, ir.AffineDimExpr) else None for e in indexing_map.results]
+        known = [None if d is None else loop_size([self.node], loop_ids[d]) for d in loops]
         shape = [s if k is None else k for s, k in zip(kind.shape, known, strict=True)]
         if shape == list(kind.shape):
             return value
         return tensor.CastOp(ir.RankedTensorType.get(shape, kind.element_type), value).result
 
-    def _split_map(self, reading: ir.AffineMap, is_result: bool) -> ir.AffineMap:
+    def _split_map(self, indexing_map: ir.AffineMap, is_result: bool) -> ir.AffineMap:
         """An indexing map after the loop over parts is added in front."""
-        count, part = reading.n_dims, ir.AffineExpr.get_dim(0)
+        count, part = indexing_map.n_dims, ir.AffineExpr.get_dim(0)
         dims = [ir.AffineExpr.get_dim(i + 1) for i in range(count)]
-        moved = [e.compose(ir.AffineMap.get(count + 1, 0, dims)) for e in reading.results]
+        moved = [e.compose(ir.AffineMap.get(count + 1, 0, dims)) for e in indexing_map.results]
         if is_result:
             return ir.AffineMap.get(count + 1, 0, [part, *(moved[i] for i in self._order(len(moved)))])
         if self.loop is not None:
             dims[self.loop] = dims[self.loop] + part * self._steps
-        split = [e.compose(ir.AffineMap.get(count + 1, 0, dims)) for e in reading.results]
-        is_split = [not self._remainder and _is_dim(e, self.loop) for e in reading.results]
+        split = [e.compose(ir.AffineMap.get(count + 1, 0, dims)) for e in indexing_map.results]
+        is_split = [not self._remainder and _is_dim(e, self.loop) for e in indexing_map.results]
         both = [[part, e] if expanded else [s] for e, s, expanded in zip(moved, split, is_split, strict=True)]
         return ir.AffineMap.get(count + 1, 0, [e for pair in both for e in pair])
 
@@ -273,7 +273,7 @@ class ReductionSplit:
     @functools.cached_property
     def _size(self) -> int:
         """The steps of the loop, 0 without one."""
-        return 0 if self.loop is None else loop_size([self.node], self.node.names[self.loop]) or 0
+        return 0 if self.loop is None else loop_size([self.node], self.node.loop_ids[self.loop]) or 0
 
     @functools.cached_property
     def _steps(self) -> int:
@@ -283,29 +283,29 @@ class ReductionSplit:
 
     @property
     def _remainder(self) -> int:
-        """The steps of the loop behind the last part."""
+        """The steps of the loop after the last part."""
         return self._size - self.parts * self._steps
 
-    def _partial_init(self, number: int) -> ir.Value:
-        """The initial values of partial results: identities."""
-        kind, init = ir.RankedTensorType(self.node.results[number].type), self.node.outputs[number].value
+    def _partial_init(self, index: int) -> ir.Value:
+        """The initial values of the partial results of result `index`: identities."""
+        kind, init = ir.RankedTensorType(self.node.results[index].type), self.node.outputs[index].value
         sizes = [_size(init, i) for i in self._order(kind.rank)]
-        return self.combiners[number].identities([self.parts, *sizes], kind.element_type)
+        return self.combiners[index].identities([self.parts, *sizes], kind.element_type)
 
-    def _final_reduction(self, number: int, partial: ir.Value, start: ir.Value) -> ir.Value:
-        """The reduction of the partial results of one result, from `start`."""
-        rank = ir.RankedTensorType(start.type).rank
+    def _final_reduction(self, index: int, partial: ir.Value, init: ir.Value) -> ir.Value:
+        """The reduction of the partial results of result `index`, from `init`."""
+        rank = ir.RankedTensorType(init.type).rank
         dims = [ir.AffineExpr.get_dim(i) for i in range(rank + 1)]
         read = [dims[0], *(dims[1 + i] for i in self._order(rank))]
         maps = [ir.AffineMap.get(rank + 1, 0, read), ir.AffineMap.get(rank + 1, 0, dims[1:])]
-        made = new_generic([partial], [start], maps, ["reduction", *["parallel"] * rank])
-        made.attributes[COMBINES_PARTIALS] = ir.UnitAttr.get()
-        element = ir.RankedTensorType(start.type).element_type
-        block = made.regions[0].blocks.append(element, element)
+        generic = new_generic([partial], [init], maps, ["reduction", *["parallel"] * rank])
+        generic.attributes[COMBINES_PARTIALS] = ir.UnitAttr.get()
+        element = ir.RankedTensorType(init.type).element_type
+        block = generic.regions[0].blocks.append(element, element)
         with ir.InsertionPoint(block):
-            both = self.combiners[number].combine(block.arguments[1], block.arguments[0])
-            ir.Operation.create("linalg.yield", [], [both])
-        return made.results[0]
+            combined = self.combiners[index].combine(block.arguments[1], block.arguments[0])
+            ir.Operation.create("linalg.yield", [], [combined])
+        return generic.results[0]
 
 
 def new_generic(inputs: Sequence[ir.Value], outs: Sequence[ir.Value], maps: Sequence[ir.AffineMap],
@@ -320,19 +320,19 @@ def new_generic(inputs: Sequence[ir.Value], outs: Sequence[ir.Value], maps: Sequ
 
 
 def new_window(node: Node, *sizes: int) -> ir.Value:
-    """A tensor that nothing reads: linalg takes the sizes of loops that move a window from this operand."""
+    """A tensor without reads: linalg infers the sizes of the loops over a window from this operand."""
     element = ir.RankedTensorType(node.inputs[0].value.type).element_type
     return tensor.EmptyOp(list(sizes), element).result
 
 
-def _size(value: ir.Value, position: int) -> int | ir.Value:
-    """The size of a tensor's dimension: a number, or a `tensor.dim` at the insertion point."""
-    known = static_size(value, position)
+def _size(value: ir.Value, axis: int) -> int | ir.Value:
+    """The size of a tensor's dimension: a static size, or a `tensor.dim` at the insertion point."""
+    known = static_size(value, axis)
     if known is not None:
         return known
     kind = ir.IndexType.get()
-    number = ir.Operation.create("arith.constant", [kind], [], {"value": ir.IntegerAttr.get(kind, position)})
-    return tensor.DimOp(value, number.results[0]).result
+    constant = ir.Operation.create("arith.constant", [kind], [], {"value": ir.IntegerAttr.get(kind, axis)})
+    return tensor.DimOp(value, constant.results[0]).result
 
 
 def _is_dim(expression: ir.AffineExpr, position: int | None) -> bool:

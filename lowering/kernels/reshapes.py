@@ -1,9 +1,9 @@
-"""Folding reshapes that only add or drop unit dimensions into the indexing maps of their readers.
+"""Folding reshapes that only add or drop unit dimensions into the indexing maps of their users.
 
     %m1 = tensor.expand_shape %m [[0, 1]] : tensor<4xf32> into tensor<4x1xf32>
     linalg.generic {(d0, d1) -> (d0, 0)} ins(%m1)      ->      linalg.generic {(d0, d1) -> (d0)} ins(%m)
 
-A reduction that keeps its dimensions then shares loops with its readers.
+A reduction that keeps its dimensions then shares loops with its users.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from oneflow.dialect._mlir import ir
 RESHAPES = frozenset({"tensor.expand_shape", "tensor.collapse_shape"})
 
 
-def read_through(op: ir.Operation) -> None:
+def fold_reshapes(op: ir.Operation) -> None:
     """Lets a `linalg.generic` read the sources of reshapes of its inputs, where indexing maps can express that."""
     maps = [a.value for a in op.attributes["indexing_maps"]]
     count = len(op.operands) - len(op.results)
     changed = False
-    for number in range(count):
-        while (reshape_source := _source(op.operands[number], maps[number])) is not None:
+    for index in range(count):
+        while (reshape_source := _source(op.operands[index], maps[index])) is not None:
             source, shorter = reshape_source
-            candidate_maps = [*maps[:number], shorter, *maps[number + 1 :]]
+            candidate_maps = [*maps[:index], shorter, *maps[index + 1 :]]
             if not _sizes_known(candidate_maps):
                 break
-            maps, op.operands[number], changed = candidate_maps, source, True
+            maps, op.operands[index], changed = candidate_maps, source, True
     if changed:
         op.attributes["indexing_maps"] = ir.ArrayAttr.get([ir.AffineMapAttr.get(m) for m in maps])
 
 
-def _source(value: ir.Value, reading: ir.AffineMap) -> tuple[ir.Value, ir.AffineMap] | None:
-    """The reshape's source and the map of its accesses; None where the reshape changes more than unit dimensions."""
+def _source(value: ir.Value, indexing_map: ir.AffineMap) -> tuple[ir.Value, ir.AffineMap] | None:
+    """The source of a reshape and its indexing map; None where the reshape changes more than unit dimensions."""
     if isinstance(value, ir.BlockArgument) or value.owner.name not in RESHAPES:
         return None
     op = value.owner
@@ -43,7 +43,7 @@ def _source(value: ir.Value, reading: ir.AffineMap) -> tuple[ir.Value, ir.Affine
     kept = [[i for i in group if longer.is_dynamic_dim(i) or longer.get_dim_size(i) != 1] for group in groups]
     if any(len(k) > 1 for k in kept):
         return None
-    zero, results = ir.AffineExpr.get_constant(0), list(reading.results)
+    zero, results = ir.AffineExpr.get_constant(0), list(indexing_map.results)
     if expands:
         exprs = [results[k[0]] if k else zero for k in kept]
     else:
@@ -51,7 +51,7 @@ def _source(value: ir.Value, reading: ir.AffineMap) -> tuple[ir.Value, ir.Affine
         for result, keep in zip(results, kept, strict=True):
             for position in keep:
                 exprs[position] = result
-    return source, ir.AffineMap.get(reading.n_dims, 0, exprs)
+    return source, ir.AffineMap.get(indexing_map.n_dims, 0, exprs)
 
 
 def _sizes_known(maps: Sequence[ir.AffineMap]) -> bool:

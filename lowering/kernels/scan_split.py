@@ -1,4 +1,4 @@
-"""Splitting a scan: totals of parts, a scan of the totals, and scans of the parts from there (reduce-then-scan).
+"""Splitting a scan: totals of parts, a scan of the totals, scans of the parts from these totals (reduce-then-scan).
 
     %y = linalg.generic {running sum over 65539} ins(%x : tensor<65539xf32>)
       ->   %t = linalg.generic {sum over 1024, at 1024 * part + step} ins(%x) -> tensor<64xf32>
@@ -36,9 +36,9 @@ def is_plain_scan(node: Node) -> bool:
     (loop,) = node.nonunit_reductions
     stream, total = ([f.dim for f in use.access] for use in node.outputs)
     is_read = any(True for _ in node.body.arguments[len(node.inputs)].uses)
-    loops, kept = set(range(len(node.names))), set(range(len(node.names))) - {loop}
+    loops, kept = set(range(len(node.loop_ids))), set(range(len(node.loop_ids))) - {loop}
     if loop not in reduced_loops(node):
-        return False  # the body reads its position in the loop
+        return False  # the body has a `linalg.index` of the loop
     if is_read or set(stream) != loops or set(total) != kept or len(total) != len(kept):
         return False
     return all(f.dim is not None or loop not in f.dims for use in node.inputs for f in use.access)
@@ -47,17 +47,17 @@ def is_plain_scan(node: Node) -> bool:
 def steps_of_parts(size: int, most: int) -> int:
     """The steps of a part of a scan of `size` steps, in at most `most` parts (twice as many for unequal parts).
 
-    Equal parts are preferred if there are enough. Otherwise a part has a power of two of steps, which are a whole
-    block. One part, of `size` steps, is no split.
+    Equal parts are preferred if there are enough. Otherwise the steps of a part are a power of two, a whole block.
+    One part, of `size` steps, is no split.
     """
     exact = equal_parts(size, most)
     return size // exact if 2 * exact > most else 1 << (size // min(size, most)).bit_length() - 1
 
 
 def split_scan(node: Node, combiner: ReductionCombiner, steps: int) -> None:
-    """Replaces a plain scan by scans of parts of `steps` each and, where these do not cover the loop, a remainder."""
+    """Replaces a plain scan by scans of parts of `steps` each, and of the remainder of the loop."""
     (loop,) = node.nonunit_reductions
-    size = loop_size([node], node.names[loop])
+    size = loop_size([node], node.loop_ids[loop])
     assert size
     with ir.InsertionPoint(node.op), node.op.location:
         split = _ScanSplit(node, combiner, loop, size, steps)
@@ -100,43 +100,46 @@ class _ScanSplit:
 
     def _scan_parts(self, outs: Sequence[ir.Value]) -> list[ir.Value]:
         """The scan of each part and its total, or the totals alone."""
-        count = len(self.node.names)
+        count = len(self.node.loop_ids)
         part, step = ir.AffineExpr.get_dim(count), ir.AffineExpr.get_dim(self.loop)
         window = ir.AffineMap.get(count + 1, 0, [part, step])
-        *moved, _ = self._moved(part * self.steps, count + 1)
+        *shifted, _ = self._shifted(part * self.steps, count + 1)
         total = ir.AffineMap.get(count + 1, 0, [*self._maps[-1].results, part])
-        return self._run([self._parts, self.steps], [*moved, total], window, outs, [*self._iterators(), "parallel"])
+        return self._run([self._parts, self.steps], [*shifted, total], window, outs, [*self._iterators(), "parallel"])
 
     def _insert_remainder(self, scanned: ir.Value, start: ir.Value) -> ir.Value:
-        """The result of the parts with the scan of the steps behind them, from `start`."""
-        count, reading, kind = len(self.node.names), self._maps[-2], ir.RankedTensorType(scanned.type)
+        """The result of the parts with the scan of the steps after the last part, from `start`."""
+        count, reading, kind = len(self.node.loop_ids), self._maps[-2], ir.RankedTensorType(scanned.type)
         axis = next(i for i, e in enumerate(reading.results) if ir.AffineDimExpr(e).position == self.loop)
         shape = [self.size - self._covered if i == axis else size for i, size in enumerate(kind.shape)]
         outs = [_empty(ir.RankedTensorType.get(shape, kind.element_type)), start]
-        *moved, _, _ = self._moved(ir.AffineExpr.get_constant(self._covered), count)
+        *shifted, _, _ = self._shifted(ir.AffineExpr.get_constant(self._covered), count)
         window = ir.AffineMap.get(count, 0, [ir.AffineExpr.get_dim(self.loop)])
-        last, _ = self._run([shape[axis]], [*moved, *self._maps[-2:]], window, outs, self._iterators())
+        last, _ = self._run([shape[axis]], [*shifted, *self._maps[-2:]], window, outs, self._iterators())
         offsets = [self._covered if i == axis else 0 for i in range(len(shape))]
         return tensor.InsertSliceOp(last, scanned, [], [], [], offsets, shape, [1] * len(shape)).result
 
-    def _moved(self, by: ir.AffineExpr, loops: int) -> list[ir.AffineMap]:
-        """The indexing maps of the scan with `loops` loops, at the position `by` later in the loop of the scan."""
-        dims = [ir.AffineExpr.get_dim(d) for d in range(len(self.node.names))]
+    def _shifted(self, by: ir.AffineExpr, loops: int) -> list[ir.AffineMap]:
+        """The indexing maps of the scan with `loops` loops, shifted by `by` along the loop of the scan."""
+        dims = [ir.AffineExpr.get_dim(d) for d in range(len(self.node.loop_ids))]
         dims[self.loop] = dims[self.loop] + by
-        moved = ir.AffineMap.get(loops, 0, dims)
-        return [ir.AffineMap.get(loops, 0, [e.compose(moved) for e in m.results]) for m in self._maps]
+        shift = ir.AffineMap.get(loops, 0, dims)
+        return [ir.AffineMap.get(loops, 0, [e.compose(shift) for e in m.results]) for m in self._maps]
 
     def _run(self, sizes: Sequence[int], maps: Sequence[ir.AffineMap], window: ir.AffineMap, outs: Sequence[ir.Value],
              iterators: Sequence[str]) -> list[ir.Value]:  # fmt: skip
-        """The scan's body with both of its results, or with the total alone; a window has the sizes of its loops."""
+        """A `linalg.generic` with the body of the scan, and with both of its results or with the total alone.
+
+        `sizes` are the sizes of the loops of `window`.
+        """
         body, count = self.node.body, len(self.node.inputs)
         inputs = [*(use.value for use in self.node.inputs), new_window(self.node, *sizes)]
-        made = new_generic(inputs, outs, [*maps[:count], window, *maps[len(maps) - len(outs) :]], iterators)
+        generic = new_generic(inputs, outs, [*maps[:count], window, *maps[len(maps) - len(outs) :]], iterators)
         arguments = list(body.arguments)
         kept = [*arguments[:count], *arguments[len(arguments) - len(outs) :]]
         element = ir.RankedTensorType(inputs[-1].type).element_type
         types = [argument.type for argument in kept]
-        block = made.regions[0].blocks.append(*types[:count], element, *types[count:])
+        block = generic.regions[0].blocks.append(*types[:count], element, *types[count:])
         values = dict(zip(kept, [*block.arguments[:count], *block.arguments[count + 1 :]], strict=True))
         *operations, last = body.operations
         with ir.InsertionPoint(block):
@@ -144,39 +147,39 @@ class _ScanSplit:
                 clone_with(inner.operation, values)
             yielded = [values.get(v, v) for v in last.operands]
             ir.Operation.create("linalg.yield", [], yielded[len(yielded) - len(outs) :])
-        return list(made.results)
+        return list(generic.results)
 
     def _iterators(self) -> list[str]:
         """The kinds of the scan's loops."""
-        return ["reduction" if d in self.node.reductions else "parallel" for d in range(len(self.node.names))]
+        return ["reduction" if d in self.node.reductions else "parallel" for d in range(len(self.node.loop_ids))]
 
     def _starts(self, totals: ir.Value, start: ir.Value) -> ir.Value:
-        """The initial value of each part: a scan of the totals moved by one part, from the scan's own start."""
+        """The initial value of each part: a scan of the totals of the parts before, from the scan's initial value."""
         kind = ir.RankedTensorType(totals.type)
         every, kept = _leading(kind.rank, kind.rank), _leading(kind.rank, kind.rank - 1)
         outs = [_empty(kind), start]
         kinds = [*["parallel"] * (kind.rank - 1), "reduction"]
-        made = new_generic([self._previous_part(totals)], outs, [every, every, kept], kinds)
-        block = made.regions[0].blocks.append(*[kind.element_type] * 3)
+        generic = new_generic([self._previous_part(totals)], outs, [every, every, kept], kinds)
+        block = generic.regions[0].blocks.append(*[kind.element_type] * 3)
         with ir.InsertionPoint(block):
-            both = self.combiner.combine(block.arguments[2], block.arguments[0])
-            ir.Operation.create("linalg.yield", [], [both, both])
-        return made.results[0]
+            combined = self.combiner.combine(block.arguments[2], block.arguments[0])
+            ir.Operation.create("linalg.yield", [], [combined, combined])
+        return generic.results[0]
 
     def _previous_part(self, totals: ir.Value) -> ir.Value:
-        """The total of the part before each part; the identity for the first one."""
+        """The total of the part before each part, the identity for the first part."""
         kind = ir.RankedTensorType(totals.type)
-        made = new_generic([], [_empty(kind)], [_leading(kind.rank, kind.rank)], ["parallel"] * kind.rank)
-        block, index = made.regions[0].blocks.append(kind.element_type), ir.IndexType.get()
+        generic = new_generic([], [_empty(kind)], [_leading(kind.rank, kind.rank)], ["parallel"] * kind.rank)
+        block, index = generic.regions[0].blocks.append(kind.element_type), ir.IndexType.get()
         with ir.InsertionPoint(block):
-            places = [linalg.IndexOp(i).result for i in range(kind.rank)]
+            indices = [linalg.IndexOp(i).result for i in range(kind.rank)]
             zero, one = (arith.ConstantOp(index, ir.IntegerAttr.get(index, n)).result for n in (0, 1))
-            first = arith.CmpIOp(arith.CmpIPredicate.eq, places[-1], zero).result
-            places[-1] = arith.MaxSIOp(arith.SubIOp(places[-1], one).result, zero).result
-            before = tensor.ExtractOp(totals, places).result
+            first = arith.CmpIOp(arith.CmpIPredicate.eq, indices[-1], zero).result
+            indices[-1] = arith.MaxSIOp(arith.SubIOp(indices[-1], one).result, zero).result
+            before = tensor.ExtractOp(totals, indices).result
             identity = arith.ConstantOp(kind.element_type, self.combiner.identity).result
             ir.Operation.create("linalg.yield", [], [arith.SelectOp(first, identity, before).result])
-        return made.results[0]
+        return generic.results[0]
 
     def _end(self, starts: ir.Value, totals: ir.Value) -> ir.Value:
         """The initial value of the steps after the last part."""
@@ -184,12 +187,12 @@ class _ScanSplit:
         kind = ir.RankedTensorType.get(shape, ir.RankedTensorType(totals.type).element_type)
         kept = _leading(len(shape), len(shape))
         last = ir.AffineMap.get(len(shape), 0, [*kept.results, ir.AffineExpr.get_constant(parts - 1)])
-        made = new_generic([starts, totals], [_empty(kind)], [last, last, kept], ["parallel"] * len(shape))
-        block = made.regions[0].blocks.append(*[kind.element_type] * 3)
+        generic = new_generic([starts, totals], [_empty(kind)], [last, last, kept], ["parallel"] * len(shape))
+        block = generic.regions[0].blocks.append(*[kind.element_type] * 3)
         with ir.InsertionPoint(block):
-            both = self.combiner.combine(*list(block.arguments)[:2])
-            ir.Operation.create("linalg.yield", [], [both])
-        return made.results[0]
+            combined = self.combiner.combine(*list(block.arguments)[:2])
+            ir.Operation.create("linalg.yield", [], [combined])
+        return generic.results[0]
 
 
 def _empty(kind: ir.Type) -> ir.Value:

@@ -1,4 +1,4 @@
-"""`oneflow-share-kernels`: kernels that differ in constants only become one kernel with the constants as arguments.
+"""`oneflow-share-kernels`: kernels that only differ in constants become one kernel with the constants as arguments.
 
 Compiling a kernel takes far longer than passing one more argument.
 """
@@ -25,12 +25,12 @@ _ACCEPTS_VARIABLES = frozenset(
 @register_pass
 @dataclass(frozen=True)
 class ShareKernels(Pass):
-    """Merges kernels that differ only in constants; the constants become arguments.
+    """Merges kernels that only differ in constants; the constants become arguments.
 
         func.func private @main_kernel_0(%x, %out) { .. arith.mulf %in, 2.0 .. }
         func.func private @main_kernel_1(%x, %out) { .. arith.mulf %in, 3.0 .. }
     become
-        func.func private @main_kernel_0(%x, %number, %out) { .. arith.mulf %in, %number .. }
+        func.func private @main_kernel_0(%x, %c, %out) { .. arith.mulf %in, %c .. }
     """
 
     name: ClassVar[str] = "oneflow-share-kernels"
@@ -83,14 +83,14 @@ class _ParameterizedKernel:
         return str(text)
 
     def add_parameters(self, varying: Sequence[int]) -> None:
-        """Makes the constants of these numbers arguments, in front of the destinations."""
+        """Makes the constants with the indices `varying` arguments, in front of the destinations."""
         block = self.function.regions[0].blocks[0]
         results = ir.FunctionType(ir.TypeAttr(self.function.attributes["function_type"]).value).results
         first = len(block.arguments) - len(results)
-        numbers = [self.constants[i] for i in varying]
-        for value in [*(op.results[0] for op in numbers), *list(block.arguments)[first:]]:
+        constants = [self.constants[i] for i in varying]
+        for value in [*(op.results[0] for op in constants), *list(block.arguments)[first:]]:
             value.replace_all_uses_with(block.add_argument(value.type, self.function.location))
-        for op in numbers:
+        for op in constants:
             op.erase()
         for _ in results:
             block.erase_argument(first)
@@ -133,19 +133,19 @@ def _share(kernels: Sequence[_ParameterizedKernel], calls: dict[str, list[ir.Ope
 
 
 def _redirect(call: ir.Operation, callee: str, values: Sequence[ir.Attribute]) -> None:
-    """A call of another kernel, with constants in front of the destinations."""
+    """Replaces a call by a call of another kernel, with constants in front of the destinations."""
     operands = list(call.operands)
     before = len(operands) - len(call.results)
     with ir.InsertionPoint(call), call.location:
-        numbers = [
+        constants = [
             ir.Operation.create("arith.constant", [ir.FloatAttr(v).type], [], {"value": v}).results[0] for v in values
         ]
-        made = ir.Operation.create(
+        redirected = ir.Operation.create(
             "func.call",
             [r.type for r in call.results],
-            [*operands[:before], *numbers, *operands[before:]],
+            [*operands[:before], *constants, *operands[before:]],
             {"callee": ir.FlatSymbolRefAttr.get(callee)},
         )
-    for old, new in zip(call.results, made.results, strict=True):
+    for old, new in zip(call.results, redirected.results, strict=True):
         old.replace_all_uses_with(new)
     call.erase()

@@ -16,7 +16,7 @@ from oneflow.passes.structure import operands_of
 
 @dataclass(frozen=True)
 class HashedOperation:
-    """The structural number of an operation, and the operands in its regions from outside.
+    """The structural number of an operation, and uses of outer values in its regions: operations, operand indices.
 
     An operation with branches has no number (None); its captured values are searched each time.
     """
@@ -30,7 +30,7 @@ class HashedOperation:
         """The values from outside that the operation uses now, as `operands_of` finds them."""
         if self.structural_hash is None:
             return operands_of(self.op)
-        return [*self.op.operands, *(op.operands[number] for op, number in self.region_captures)]
+        return [*self.op.operands, *(op.operands[index] for op, index in self.region_captures)]
 
 
 class StructuralHasher:
@@ -87,14 +87,14 @@ class _Body:
         return single_block
 
     def _op(self, op: ir.Operation) -> bool:
-        self.parts.append((_head(op), tuple([self._operand_number(op, n, v) for n, v in enumerate(op.operands)])))
+        self.parts.append((_head(op), tuple([self._operand_number(op, i, v) for i, v in enumerate(op.operands)])))
         for result in op.results:
             self._defined[result] = len(self._defined)
         return not len(op.regions) or self.read(op)
 
-    def _operand_number(self, op: ir.Operation, number: int, value: ir.Value) -> int | None:
+    def _operand_number(self, op: ir.Operation, index: int, value: ir.Value) -> int | None:
         """The number of a value that is defined inside; None for a captured value, which is recorded."""
-        place = self._defined.get(value)
-        if place is None:
-            self.region_captures.append((op, number))
-        return place
+        number = self._defined.get(value)
+        if number is None:
+            self.region_captures.append((op, index))
+        return number

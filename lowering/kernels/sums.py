@@ -21,7 +21,7 @@ def is_sum(op: ir.Operation) -> bool:
     maps = [a.value for a in op.attributes["indexing_maps"]]
     if len(maps) != 3 or len({v.type for v in (*op.operands, *op.results)}) != 1:
         return False
-    if not all(walks_along(m, op.results[0].type.shape) for m in maps):
+    if not all(is_identity_map(m, op.results[0].type.shape) for m in maps):
         return False
     block = op.regions[0].blocks[0]
     yielded = _before_conversions(block.operations[len(block.operations) - 1].operands[0])
@@ -30,8 +30,8 @@ def is_sum(op: ir.Operation) -> bool:
     return {_before_conversions(v) for v in yielded.owner.operands} == set(list(block.arguments)[:2])
 
 
-def walks_along(affine_map: ir.AffineMap, shape: Sequence[int]) -> bool:
-    """Whether loop i walks dimension i, for every dimension of more than one position."""
+def is_identity_map(affine_map: ir.AffineMap, shape: Sequence[int]) -> bool:
+    """Whether an indexing map is the identity, apart from dimensions of size 1."""
     if len(affine_map.results) != affine_map.n_dims:
         return False
     return all(d == ir.AffineExpr.get_dim(i) or shape[i] == 1 for i, d in enumerate(affine_map.results))

@@ -26,8 +26,8 @@ CONTROL = "oneflow.control"
 BODY = "oneflow.body"
 PREFIX = "oneflow_control_"
 
-#: The fields of a control that are numbers.
-_NUMBERS = ("states", "sequences", "length", "outputs")
+#: The fields of a control that are integers.
+_INTEGERS = ("states", "sequences", "length", "outputs")
 
 
 @dataclass(frozen=True)
@@ -37,12 +37,12 @@ class Control:
     Attributes:
         form: one of `control.FORMS`.
         functions: the names of the bodies, in the order of the operator's attributes.
-        states, sequences: the numbers of the first operands that are states, and of those after them that are
-            sequences.
+        states: how many of the first operands are states.
+        sequences: how many operands after the states are sequences.
         length: the number of steps of a scan.
         outputs: the number of results of a body.
         reverse: whether a scan starts from the last element.
-        results: the numbers of the operator's results that are results of the call.
+        results: the indices of the operator's results that are results of the call.
     """
 
     form: str
@@ -57,12 +57,12 @@ class Control:
     def write(self) -> ir.Attribute:
         """The attribute `oneflow.control`."""
         i64 = ir.IntegerType.get_signless(64)
-        numbers = {name: getattr(self, name) for name in _NUMBERS}
+        integers = {name: ir.IntegerAttr.get(i64, getattr(self, name)) for name in _INTEGERS}
         return ir.DictAttr.get(
             {
                 "form": ir.StringAttr.get(self.form),
                 "functions": ir.ArrayAttr.get([ir.FlatSymbolRefAttr.get(name) for name in self.functions]),
-                **{name: ir.IntegerAttr.get(i64, number) for name, number in numbers.items()},
+                **integers,
                 "reverse": ir.BoolAttr.get(self.reverse),
                 "results": ir.DenseI64ArrayAttr.get(self.results),
             }
@@ -72,7 +72,7 @@ class Control:
     def read(cls, attribute: ir.Attribute) -> Control:
         """The control of an attribute `oneflow.control`."""
         known = ir.DictAttr(attribute)
-        states, sequences, length, outputs = (ir.IntegerAttr(known[name]).value for name in _NUMBERS)
+        states, sequences, length, outputs = (ir.IntegerAttr(known[name]).value for name in _INTEGERS)
         functions = tuple(ir.FlatSymbolRefAttr(a).value for a in ir.ArrayAttr(known["functions"]))
         results = tuple(ir.DenseI64ArrayAttr(known["results"]))
         form, reverse = ir.StringAttr(known["form"]).value, ir.BoolAttr(known["reverse"]).value
@@ -88,7 +88,7 @@ class Controls:
     def call(
         self, op: ir.Operation, call: Call, operands: Sequence[Value], results: Sequence[TensorDesc]
     ) -> list[Value]:
-        """The results of `op`; states before the steps of a scan that have no users are empty tensors.
+        """The results of `op`. A result with the states before each step of a scan, if unused, is an empty tensor.
 
         Raises:
             OperatorError: a size is dynamic, in the call or in a body.

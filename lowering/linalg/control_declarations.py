@@ -52,10 +52,10 @@ def _declared_type(control: Control, bodies: Sequence[ir.FunctionType]) -> ir.Fu
     signature = _SIGNATURES[control.form](control, bodies)
     if signature is None:
         return None
-    (arguments, results), numbers = signature, list(control.results)
-    if numbers != sorted({*range(control.outputs), *numbers}) or numbers[-1:] >= [len(results)]:
+    (arguments, results), indices = signature, list(control.results)
+    if indices != sorted({*range(control.outputs), *indices}) or indices[-1:] >= [len(results)]:
         return None
-    kept = [results[n] for n in numbers]
+    kept = [results[i] for i in indices]
     return ir.FunctionType.get([*arguments, *kept], kept)
 
 

@@ -43,7 +43,7 @@ class ConversionCache:
         self._known: dict[Hashable, Conversion | None] = {}
 
     def convert(self, key: Hashable, operands: Sequence[Value], convert: Convert) -> Sequence[Value]:
-        """The results of the call `key` on operands. Operands that are one value may be read once."""
+        """The results of the call `key` on operands. Equal operands may become one operand of an operation."""
         first_uses = tuple(operands.index(v) for v in operands)
         recorded = (key, first_uses)
         if recorded not in self._known:

@@ -95,7 +95,7 @@ def _operations(root: ir.Operation) -> list[ir.Operation]:
 
 
 def _uses(ops: Sequence[ir.Operation], registry: Registry) -> list[_OperatorUse | ir.Operation]:
-    """Operations by kind: uses of operators, and others as they are. Equal calls are described once."""
+    """Uses of operators, and other operations as they are, in order. Equal calls are described once."""
     known: dict[Hashable, _OperatorUse] = {}
     uses: list[_OperatorUse | ir.Operation] = []
     for op in ops:
@@ -171,7 +171,7 @@ class _Converter:
         return self.cache.convert(use.key, operands, lambda values: self._stages(use, values))
 
     def _barrier(self, use: _OperatorUse, operands: Sequence[Value]) -> list[Value]:
-        """The first operand, ordered after the others."""
+        """The first operand, ordered after the other operands."""
         value = self.e.op(BARRIER, operands[0].type, operands)
         self.shapes.remember(value, [self.shapes.extent(operands[0], i) for i in range(operands[0].type.rank)])
         return [self._with_declared_type(value, d) for d in use.declared]
@@ -207,7 +207,7 @@ class _Converter:
         return self.e.cast(value, ranked or ir.UnrankedTensorType.get(value.type.element_type))
 
     def _operand(self, value: Value, desc: TensorDesc) -> Value:
-        """The operand with the described type, which may be the operand of a cast before it."""
+        """The operand with the described type; the operand of a `tensor.cast` where that has the type."""
         wanted = self.e.tensor(desc.shape or (), desc.dtype)
         source: Value | None = value
         while source is not None and source.type != wanted:
@@ -215,15 +215,15 @@ class _Converter:
         return self.e.cast(value, wanted) if source is None else source
 
     def _result(self, builder: StageBuilder, stage: Stage, declared: TensorDesc) -> Value:
-        """The value of a stage with the type of the operation; sizes that only this type makes static are checked."""
+        """The value of a stage, cast to the type of the operation; checks the sizes that are static only there."""
         value = builder.tensor(stage)
         if declared.shape is None:
             return self.e.cast(value, ir.UnrankedTensorType.get(value.type.element_type))
-        for number, (size, dim) in enumerate(zip(stage.shape, declared.shape, strict=True)):
+        for axis, (size, dim) in enumerate(zip(stage.shape, declared.shape, strict=True)):
             if dim is not None:
-                builder.check_equal(size, dim, f"dimension {number} of the result")
+                builder.check_equal(size, dim, f"dimension {axis} of the result")
             elif not is_natural(size):
-                builder.check_at_least(size, 0, f"dimension {number} of the result, which is too small")
+                builder.check_at_least(size, 0, f"dimension {axis} of the result, which is too small")
         cast = self.e.cast(value, self.e.tensor(declared.shape, declared.dtype))
         self.shapes.remember(cast, builder.sizes.extents(stage.shape))
         return cast

@@ -18,15 +18,15 @@ from oneflow.dialect.tensor_desc import Shape
 DYNAMIC: int = ir.ShapedType.get_dynamic_size()
 Value: TypeAlias = ir.Value
 
-#: The operation that returns its first operand, ordered after the others: nothing folds it, and it takes no memory.
+#: The operation that returns its first operand, ordered after other operands. No pass folds it; it takes no memory.
 BARRIER = "builtin.unrealized_conversion_cast"
 #: The attribute of a loop whose steps may run in any order.
 ANY_ORDER = "oneflow.any_order"
 
 
-def dense(numbers: Sequence[int | None]) -> ir.Attribute:
-    """An `array<i64: ..>`; None stands for `?`."""
-    return ir.DenseI64ArrayAttr.get([DYNAMIC if n is None else n for n in numbers])
+def dense(sizes: Sequence[int | None]) -> ir.Attribute:
+    """An `array<i64: ..>` of sizes or offsets; None is a dynamic size."""
+    return ir.DenseI64ArrayAttr.get([DYNAMIC if n is None else n for n in sizes])
 
 
 class Emitter:

@@ -62,7 +62,7 @@ def _description(op: ir.Operation, call: Call) -> ir.Attribute:
         "operator": ir.StringAttr.get(op.name),
         "attributes": ir.DictAttr.get(kept),
         "types": ir.TypeAttr.get(types),
-        "place": ir.StringAttr.get(location_text(op.location)),
+        "location": ir.StringAttr.get(location_text(op.location)),
     }
     pairs = call.record.in_place(call) if call.record.in_place is not None else ()
     if pairs:
@@ -71,7 +71,7 @@ def _description(op: ir.Operation, call: Call) -> ir.Attribute:
 
 
 def in_place_pairs(described: ir.Attribute) -> list[tuple[int, int]]:
-    """Pairs of a result and the operand whose memory it may take, by number, of an external kernel."""
+    """The in-place pairs of an external kernel: index of a result, index of the operand whose memory it may take."""
     fields = ir.DictAttr(described)
     pairs = ir.ArrayAttr(fields[IN_PLACE]) if IN_PLACE in fields else ()
     return [(pair[0], pair[1]) for pair in map(ir.DenseI64ArrayAttr, pairs)]
@@ -94,7 +94,7 @@ def _check_fields(declaration: ir.Operation) -> None:
     try:
         fields = ir.DictAttr(described)
         types = ir.FunctionType(ir.TypeAttr(fields["types"]).value)
-        has_kinds = all(isinstance(fields[n], ir.StringAttr) for n in ("operator", "place"))
+        has_kinds = all(isinstance(fields[n], ir.StringAttr) for n in ("operator", "location"))
         has_kinds &= isinstance(fields["attributes"], ir.DictAttr)
         sizes = len(types.results), len(types.inputs)
         is_valid = has_kinds and all(
@@ -103,7 +103,7 @@ def _check_fields(declaration: ir.Operation) -> None:
     except (IndexError, KeyError, ValueError):
         is_valid = False
     if not is_valid:
-        what = "the fields operator, attributes, types and place, and pairs of results and operands in_place"
+        what = "the fields operator, attributes, types and location, and pairs of results and operands in_place"
         raise PassError(f"expected {EXTERNAL} to have {what}, got {described}", declaration.location)
 
 
@@ -118,8 +118,8 @@ class _OperationView:
 
 def call_locations(module: ir.Module) -> list[str]:
     """The location of each external kernel's call: ` (file:line:col)`, or empty."""
-    locations = [ir.StringAttr(ir.DictAttr(a)["place"]).value for a in declarations(module).values()]
-    return [f" ({place})" if place else "" for place in locations]
+    locations = [ir.StringAttr(ir.DictAttr(a)["location"]).value for a in declarations(module).values()]
+    return [f" ({location})" if location else "" for location in locations]
 
 
 def read_external(text: str, registry: Registry) -> Call:

@@ -45,7 +45,7 @@ class ForeignChecks:
         op.erase()
 
     def _remember_check(self, op: ir.Operation) -> None:
-        """Remembers the sizes that a check of an earlier pass compares, so that they are not compared again."""
+        """Remembers the sizes that a check of an earlier pass compares; this pass writes no second check of them."""
         if op.attributes["callee"].value == CHECK_SIZE:
             with ir.InsertionPoint(op), op.location:
                 self.checks.remember(*(self._compared(v) for v in list(op.operands)[:2]))
@@ -56,8 +56,8 @@ class ForeignChecks:
         if known is not None:
             return self.shapes.value(known)
         size = operand.owner.operands[0] if _is_result_of("arith.index_cast", operand) else operand
-        source, position = size.owner.operands if _is_result_of("tensor.dim", size) else (size, size)
-        dim = _constant(position)
+        source, axis = size.owner.operands if _is_result_of("tensor.dim", size) else (size, size)
+        dim = _constant(axis)
         return size if dim is None else self.shapes.value(self.shapes.extent(source, dim))
 
     def _check_loop_carried(self, op: ir.Operation) -> None:
@@ -70,13 +70,13 @@ class ForeignChecks:
                 self._check_sizes_unchanged(value, before, op)
 
     def _check_sizes_unchanged(self, value: Value, before: Value, op: ir.Operation) -> None:
-        """Checks that a tensor has the sizes of another one."""
+        """Checks that a loop-carried tensor has the sizes that it had before the step."""
         if not isinstance(value.type, ir.RankedTensorType) or value.type != before.type:
             return
         for dim in range(value.type.rank):
             got, wanted = self.shapes.extent(value, dim), self.shapes.extent(before, dim)
             if got != wanted:
-                text = f"{op.block.owner.operation.name}: dimension {dim} of a tensor that is passed on"
+                text = f"{op.block.owner.operation.name}: dimension {dim} of a loop-carried tensor"
                 self.checks.size(self.shapes.value(got), self.shapes.value(wanted), text, op.location)
 
 

@@ -18,7 +18,7 @@ def hoist_checks(positions: Sequence[Expr], extents: Sequence[c.Size], roots: Se
     order = s.walk(roots)
     if all(node.kind != "checked" for node in order):
         return list(roots)
-    loops = {id(p): number for number, p in enumerate(positions)}
+    loops = {id(p): loop for loop, p in enumerate(positions)}
     depends: dict[int, frozenset[int] | None] = {}
     done: dict[int, Expr] = {}
     for node in order:

@@ -50,14 +50,14 @@ def _tensor_problem(kind: ir.RankedTensorType) -> str | None:
     return f"expected tensors of less than 2^59 elements, got {kind}" if elements >= MOST_ELEMENTS else None
 
 
-def _dim_problem(tensor: ir.Value, position: ir.Value) -> str | None:
-    """Why a dimension is none of a tensor's, for a constant position and a known rank."""
-    if isinstance(position.owner, ir.Block) or position.owner.name != "arith.constant":
+def _dim_problem(tensor: ir.Value, axis: ir.Value) -> str | None:
+    """The error of a `tensor.dim` whose constant dimension is not in the range of a known rank; else None."""
+    if isinstance(axis.owner, ir.Block) or axis.owner.name != "arith.constant":
         return None
-    number = ir.IntegerAttr(position.owner.attributes["value"]).value
-    if not isinstance(tensor.type, ir.RankedTensorType) or 0 <= number < tensor.type.rank:
+    dim = ir.IntegerAttr(axis.owner.attributes["value"]).value
+    if not isinstance(tensor.type, ir.RankedTensorType) or 0 <= dim < tensor.type.rank:
         return None
-    return f"tensor.dim: expected a dimension from 0 to {tensor.type.rank - 1} of {tensor.type}, got {number}"
+    return f"tensor.dim: expected a dimension from 0 to {tensor.type.rank - 1} of {tensor.type}, got {dim}"
 
 
 def _is_unranked(value: ir.Value) -> bool:

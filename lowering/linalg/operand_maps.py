@@ -20,7 +20,7 @@ from oneflow.lowering.linalg.sizes import Sizes, static_size
 
 @dataclass(frozen=True)
 class IterationDomain:
-    """The loops of a `linalg.generic`: the nodes of positions, their extents, and the numbers of reduction loops."""
+    """The loops of a `linalg.generic`: the nodes of positions, their extents, and the indices of reduction loops."""
 
     positions: tuple[Expr, ...]
     extents: tuple[c.Size, ...]
@@ -32,12 +32,12 @@ class IterationDomain:
         return len(self.positions)
 
     def select(self, loops: Sequence[int]) -> ir.AffineMap:
-        """The map that gives the positions of `loops`."""
+        """The map to the positions of `loops`."""
         return ir.AffineMap.get(self.rank, 0, [ir.AffineExpr.get_dim(i) for i in loops])
 
     @property
     def identity(self) -> ir.AffineMap:
-        """The map that gives every position."""
+        """The map to all positions."""
         return self.select(range(self.rank))
 
     def loops_without_extent(self, maps: Sequence[ir.AffineMap]) -> list[int]:
@@ -52,7 +52,7 @@ class OperandMaps:
 
     Attributes:
         operands: tensors with indexing maps, each pair once.
-        operand_of: the number of a load's operand, by the load's id.
+        operand_of: the index of a load's operand, by the load's id.
         equal_sizes: (load, dimension, loop) whose sizes have to be equal at run time.
         in_bounds: (load, dimension) whose positions have to be in bounds at run time.
     """
@@ -161,10 +161,10 @@ class _OperandFinder:
     def _bind(self, load: Expr, indexing: ir.AffineMap) -> None:
         operands, key = self.maps.operands, self.sizes.identity(load.value)
         same = (i for i, (x, m) in enumerate(operands) if self.sizes.identity(x) == key and m == indexing)
-        number = next(same, len(operands))
-        if number == len(operands):
+        index = next(same, len(operands))
+        if index == len(operands):
             operands.append((load.value, indexing))
-        self.maps.operand_of[id(load)] = number
+        self.maps.operand_of[id(load)] = index
 
 
 def affine(position: Expr, dims: Mapping[int, ir.AffineExpr]) -> ir.AffineExpr | None:

@@ -29,7 +29,7 @@ def element_wise(builder: StageBuilder, stage: c.ElementWise) -> Value:
 
 
 def fold(builder: StageBuilder, stage: c.Fold) -> Value:
-    """One `linalg.generic` for all accumulators of the reduction; its outs hold the initial values."""
+    """One `linalg.generic` for all accumulators of the reduction, whose initial values are the outs."""
     reduction = stage.reduction
     if id(reduction) not in builder.reductions:
         builder.reductions[id(reduction)] = _reduce(builder, reduction)
@@ -99,8 +99,8 @@ def place(builder: StageBuilder, stage: c.Place) -> Value:
     out = builder.empty(stage.shape, stage.dtype)
     if stage.fill is not None:
         out = builder.fill(out, stage.fill)
-    for number, part in enumerate(stage.parts):
-        _check_part(builder, stage, part, f"part {number}")
+    for index, part in enumerate(stage.parts):
+        _check_part(builder, stage, part, f"part {index}")
         if not _has_no_elements(builder, stage, part):
             out = _insert(builder, out, part)
     return out

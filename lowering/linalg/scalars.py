@@ -132,7 +132,7 @@ class Scalars:
         return self._same_type(name, a, self.select(trapping, self._constant(node, 1), b))
 
     def _shift(self, node: Expr, args: Sequence[Value]) -> Value:
-        """A shift; by the width or more it gives 0, or the sign for arithmetic right shifts."""
+        """A shift. Shifts by the width or more are 0, or the sign for arithmetic right shifts."""
         signed = node.kind == "shr" and not is_unsigned(node.dtype)
         name = "arith.shli" if node.kind == "shl" else "arith.shrsi" if signed else "arith.shrui"
         a, amount = args
@@ -200,7 +200,7 @@ class Scalars:
         return self.e.op("arith.extf" if target.bits > source.bits else "arith.truncf", self.e.element(target), [x])
 
     def _saturated(self, x: Value, most: float) -> Value:
-        """An f32, at most `most` from 0; NaN stays."""
+        """An f32 clamped to the range from -`most` to `most`; NaN stays NaN."""
         low, high = (self.e.constant(bound, dtypes.float32) for bound in (-most, most))
         return self._same_type("arith.minimumf", self._same_type("arith.maximumf", x, low), high)
 
@@ -232,7 +232,7 @@ class Scalars:
         return self._integer_to_integer(truncated, register, target)
 
     def _float_to_u64(self, x: Value, source: DType) -> Value:
-        """Numbers from 2^63 on are converted less 2^63, and get the highest bit then."""
+        """Of values from 2^63 on, 2^63 is subtracted before the conversion, and the highest bit is set after it."""
         half = self.e.constant(2.0**63, source)
         large = self.compare("ge", x, half, source)
         rest = self.select(large, self._same_type("arith.subf", x, half), x)

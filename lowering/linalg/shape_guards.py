@@ -7,6 +7,7 @@ written for static sizes.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -67,7 +68,7 @@ Answer: TypeAlias = tuple[Guard, bool]
 
 @dataclass(frozen=True)
 class Requirement:
-    """The answer `holds` that sizes have to give to a guard, where they give the answers `conditions`."""
+    """A guard that must have the answer `holds` if other guards have the answers `conditions`."""
 
     guard: Guard
     holds: bool
@@ -84,7 +85,7 @@ class Requirement:
 def requirements(call: Call, rule: Rule | None = None) -> list[Requirement]:
     """The requirements of `rule`, by default the rule of a call's types, on the call's dynamic sizes.
 
-    Empty where the rule needs the number of a dynamic size (for some operations, such as times 1.5, that is a
+    Empty where the rule needs the value of a dynamic size (some operations, such as a product with 1.5, raise a
     TypeError), or has too many guards.
     """
     if all(d.is_static for d in flatten(call.inputs.values())):
@@ -96,7 +97,7 @@ def requirements(call: Call, rule: Rule | None = None) -> list[Requirement]:
 
 
 class _OpenGuard(BaseException):
-    """A guard without an answer on the current path; no error, so that the handlers of rules let the guard pass."""
+    """A guard without an answer on the current path; no `Exception`, which the handlers of a rule could catch."""
 
     def __init__(self, guard: Guard) -> None:
         super().__init__(guard)
@@ -104,7 +105,7 @@ class _OpenGuard(BaseException):
 
 
 class _Undecidable(BaseException):
-    """A rule that needs the number of a dynamic size, or has too many guards; no error, as an open guard is none."""
+    """A rule that needs the value of a dynamic size, or has too many guards; no `Exception`, like `_OpenGuard`."""
 
 
 #: The outcome of a rule: whether it accepts the call, or a guard with the outcomes of yes and of no.
@@ -135,7 +136,7 @@ class _DecisionTree:
 
 
 def _required(outcome: _Outcome) -> Iterator[Requirement]:
-    """The requirements of a decision tree; where both answers are accepted, those below are conditional.
+    """The requirements of a decision tree; below a guard with two accepted answers, requirements are conditional.
 
     A dynamic size is not broadcast: guards that compare it with 1 are answered no.
     """
@@ -162,12 +163,12 @@ def _types(call: Call) -> Any:
 
 def _symbolic(call: Call, path: _Path) -> Call:
     """The call with symbolic sizes that take the answers of `path`."""
-    numbers = iter(range(len(call.operands)))
+    operands = itertools.count()
 
     def stated(desc: TensorDesc) -> TensorDesc:
-        number = next(numbers)
+        operand = next(operands)
         sizes = [
-            _SymbolicSize(Expr("size", (), dtypes.index, (number, axis)), path) if size is None else size
+            _SymbolicSize(Expr("size", (), dtypes.index, (operand, axis)), path) if size is None else size
             for axis, size in enumerate(desc.shape or ())
         ]
         return TensorDesc(tuple(sizes), desc.dtype)  # type: ignore[arg-type]
@@ -211,7 +212,7 @@ def _is_below(node: Expr, limit: int) -> bool:
 
 
 def _ordered(a: Expr, b: Expr) -> tuple[Expr, Expr]:
-    """The canonical order of an equality: sizes of later operands, of earlier ones, other expressions, numbers."""
+    """The canonical order of an equality: sizes of later operands, of earlier operands, expressions, constants."""
     return (b, a) if _rank(b) > _rank(a) else (a, b)
 
 
@@ -276,7 +277,7 @@ class _SymbolicSize(SizeSymbol):
         self.expr, self.path = expr, path
 
     def combine(self, kind: str, *operands: Any) -> Any:
-        """The result of an operation, as a number where it is constant."""
+        """The result of an operation, as an int or float where it is constant."""
         result = folded(kind, *map(_expr, operands))
         return result.value if result.kind == "const" else _SymbolicSize(result, self.path)
 

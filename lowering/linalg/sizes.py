@@ -105,7 +105,7 @@ def cast_source(value: Value) -> Value | None:
 
 
 class Sizes:
-    """Sizes of the stages of one operator call on `operands`; `check` writes a check of a least size."""
+    """Sizes of the stages of one operator call on `operands`; `check` writes a check of a lower bound."""
 
     def __init__(
         self, shapes: Shapes, operands: Sequence[Value], check: Callable[[c.Size, c.Size, str], None]

@@ -1,4 +1,4 @@
-"""The stages of one operator call as tensor values: what the rules of primitives build linalg with.
+"""The stages of one operator call as tensor values, and the builder that the rules of primitives use.
 
 A stage becomes one value, however often it is read. `StageBuilder.generic` builds all loop nests.
 """
@@ -94,12 +94,12 @@ class StageBuilder:
         ins = [(self.tensor(stage), indexing) for stage, indexing in found.operands]
         ins += self._shape_operand(domain, [m for _, m in (*ins, *outs)])
         reassociable = dependent_nodes(bodies, accumulators) if associative else frozenset()
-        positions = {id(p): number for number, p in enumerate(domain.positions)}
+        positions = {id(p): loop for loop, p in enumerate(domain.positions)}
         body = Body(self.context, bodies, [*found.operand_of, *map(id, accumulators)], positions, reassociable)
         created = self._create(domain, ins, outs)
         block = created.regions[0].blocks[0]
         results = list(block.arguments)[len(ins) :]
-        bound = {load: block.arguments[number] for load, number in found.operand_of.items()}
+        bound = {load: block.arguments[operand] for load, operand in found.operand_of.items()}
         bound |= {id(a): value for a, value in zip(accumulators, results, strict=False)}
         with ir.InsertionPoint(block):
             ir.Operation.create("linalg.yield", operands=body.write(bodies, bound))

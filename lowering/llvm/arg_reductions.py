@@ -1,7 +1,7 @@
 """Reductions to an extreme element and its index, such as argmax.
 
-Each lane keeps an extreme element of its own. Of two such elements the greater (or smaller) one is kept; of equal
-elements the one with the smaller index is kept.
+Each lane keeps an extreme element of its own. Of two such elements the greater (or smaller) element is kept, of equal
+elements the element with the smaller index.
 
 Input is the body of a node, output the text that combines the lanes.
 """
@@ -16,7 +16,7 @@ from oneflow.lowering.llvm.body_cloner import clone_operation, constant_text
 from oneflow.lowering.llvm.lanes import Lanes, LaneValue, NeedsScalars
 
 _LOGIC = frozenset({"arith.andi", "arith.ori", "arith.xori", "arith.constant"})
-#: Predicates that do not hold for equal numbers: greater, less and unordered of floats; greater and less of integers.
+#: Predicates that are false for equal operands: greater, less and unordered of floats; greater and less of integers.
 _STRICT = {"arith.cmpf": frozenset({2, 4, 7, 9, 11, 14}), "arith.cmpi": frozenset({2, 4, 6, 8})}
 #: The predicate `une`; comparing a value with itself tests for NaN.
 _UNEQUAL = 13
@@ -25,7 +25,7 @@ _EXTREMES = frozenset({"arith.maxsi", "arith.maxui", "arith.minsi", "arith.minui
 
 @dataclass(frozen=True)
 class ArgReduction:
-    """The element `candidate` replaces the accumulator where `condition` holds; likewise its index."""
+    """The element `candidate` replaces the accumulator where `condition` is true; likewise its index."""
 
     condition: ir.Value
     candidate: ir.Value
@@ -65,7 +65,7 @@ def _candidate(combination: ir.Operation, condition: ir.Value, accumulator: ir.V
 
 
 def _is_strict(value: ir.Value, leaves: set[ir.Value]) -> bool:
-    """Whether a condition consists of comparisons of `leaves` that do not hold for equal values."""
+    """Whether a condition consists of comparisons of `leaves` that are false for equal values."""
     if value in leaves:
         return True
     if isinstance(value, ir.BlockArgument):
@@ -101,23 +101,23 @@ def _condition(lanes: Lanes, reduction: ArgReduction, candidate: LaneValue, accu
 
 
 def _combine(
-    lanes: Lanes, reduction: ArgReduction, one: tuple[LaneValue, LaneValue], other: tuple[LaneValue, LaneValue]
+    lanes: Lanes, reduction: ArgReduction, first: tuple[LaneValue, LaneValue], second: tuple[LaneValue, LaneValue]
 ) -> tuple[LaneValue, LaneValue]:
-    """The extreme of two elements with their indices; of equal elements the one with the smaller index."""
+    """The extreme of two elements with their indices; of equal elements the element with the smaller index."""
     w = lanes.writer
-    other_replaces = lanes.broadcast(_condition(lanes, reduction, other[0], one[0]))
-    one_replaces = lanes.broadcast(_condition(lanes, reduction, one[0], other[0]))
-    kind, masks = lanes.type(one[1].element), lanes.type("i1")
-    is_before = w.op(f"arith.cmpi slt, {other[1].name}, {one[1].name} : {kind}")
+    second_replaces = lanes.broadcast(_condition(lanes, reduction, second[0], first[0]))
+    first_replaces = lanes.broadcast(_condition(lanes, reduction, first[0], second[0]))
+    kind, masks = lanes.type(first[1].element), lanes.type("i1")
+    is_before = w.op(f"arith.cmpi slt, {second[1].name}, {first[1].name} : {kind}")
     no_lane = lanes.broadcast(lanes.constant("false", "i1"))
-    wins_tie = w.op(f"arith.select {one_replaces}, {no_lane}, {is_before} : {masks}, {masks}")
-    takes_other = w.op(f"arith.ori {other_replaces}, {wins_tie} : {masks}")
+    wins_tie = w.op(f"arith.select {first_replaces}, {no_lane}, {is_before} : {masks}, {masks}")
+    takes_second = w.op(f"arith.ori {second_replaces}, {wins_tie} : {masks}")
 
-    def chosen(a: LaneValue, b: LaneValue) -> LaneValue:
+    def selected(a: LaneValue, b: LaneValue) -> LaneValue:
         types = f"{masks}, {lanes.type(a.element)}"
-        return LaneValue(w.op(f"arith.select {takes_other}, {b.name}, {a.name} : {types}"), a.element, True)
+        return LaneValue(w.op(f"arith.select {takes_second}, {b.name}, {a.name} : {types}"), a.element, True)
 
-    return chosen(one[0], other[0]), chosen(one[1], other[1])
+    return selected(first[0], second[0]), selected(first[1], second[1])
 
 
 def reduce_arg_lanes(

@@ -45,7 +45,7 @@ class Math:
         """`arith.<name>` on values of one type."""
         return self.writer.op(f"arith.{name} {', '.join(args)} : {self.type(element)}")
 
-    def number(self, value: int) -> str:
+    def integer(self, value: int) -> str:
         """An integer constant as wide as the base type."""
         return self.const(value, self.format.integer)
 
@@ -78,7 +78,7 @@ class Math:
         return self.writer.op(f"arith.{kind} {predicate}, {a}, {b} : {self.type(element)}")
 
     def select(self, condition: str, a: str, b: str, element: str = "") -> str:
-        """`a` where the condition holds, else `b`."""
+        """`a` where the condition is true, else `b`."""
         return self.writer.op(f"arith.select {condition}, {a}, {b} : {self.type('i1')}, {self.type(element)}")
 
     def absolute(self, x: str) -> str:
@@ -116,9 +116,9 @@ class Math:
         return self._estrin(self.op("mulf", x, x), [*coefficients[:odd], *linear])
 
     def power_of_two(self, exponent: str) -> str:
-        """2 to an integer power in the normal range; 0 for one below the range, infinity for one above."""
-        biased = self.on_bits("addi", exponent, self.number(self.format.bias))
-        return self.from_bits(self.on_bits("shli", biased, self.number(self.format.mantissa_bits)))
+        """2 to an integer power in the normal range; 0 for powers below the range, infinity for powers above."""
+        biased = self.on_bits("addi", exponent, self.integer(self.format.bias))
+        return self.from_bits(self.on_bits("shli", biased, self.integer(self.format.mantissa_bits)))
 
     def with_libm_fallback(self, x: str, bound: float, name: str, approximation: Callable[[], str]) -> str:
         """`approximation()` where |x| is within the bound in all lanes; else `math.<name>` of each lane by libm."""
@@ -126,7 +126,7 @@ class Math:
         return self.if_all_lanes(inside, approximation, lambda: self._call_libm_per_lane(name, x))
 
     def if_all_lanes(self, condition: str, yes: Callable[[], str], no: Callable[[], str]) -> str:
-        """`yes()` where the condition holds in all lanes, else `no()`; only one of the two is computed."""
+        """`yes()` where the condition is true in all lanes, else `no()`; only one of the two is computed."""
         w = self.writer
         if self.lanes:
             condition = w.op(f"vector.reduction <and>, {condition} : {self.type('i1')} into i1")

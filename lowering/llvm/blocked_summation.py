@@ -1,6 +1,6 @@
 """Blocked, compensated summation of long floating-point sums: errors do not grow with the length.
 
-The error of one running sum of n numbers is up to n roundings. Here a loop starts a fresh sum every `BLOCK` steps,
+The error of one running sum of n elements is up to n roundings. Here a loop starts a new sum every `BLOCK` steps,
 adds that sum to a second sum that restarts every `FAN_IN` blocks, and adds the second sum to a total with an error
 term (Knuth's two-sum). The order does not depend on the number of threads.
 """
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from oneflow.lowering.llvm.lanes import Lanes, LaneValue
 from oneflow.lowering.llvm.writer import Index
 
-#: The length of the shortest sums in steps, and how many sums of one level make one sum of the next level.
+#: The length of the shortest sums in steps, and how many sums of one level are added to one sum of the next level.
 BLOCK, FAN_IN = 16, 16
 
 
@@ -58,11 +58,11 @@ def add(lanes: Lanes, a: LaneValue, b: LaneValue) -> LaneValue:
 
 def two_sum(lanes: Lanes, total: LaneValue, error: LaneValue, x: LaneValue) -> tuple[LaneValue, LaneValue]:
     """The rounded sum of `total` and `x`, and `error` plus the rounding error (Knuth's two-sum)."""
-    both = add(lanes, total, x)
-    second = _arith(lanes, "subf", both, total)
-    first = _arith(lanes, "subf", both, second)
+    rounded = add(lanes, total, x)
+    second = _arith(lanes, "subf", rounded, total)
+    first = _arith(lanes, "subf", rounded, second)
     lost = add(lanes, _arith(lanes, "subf", total, first), _arith(lanes, "subf", x, second))
-    return both, add(lanes, error, lost)
+    return rounded, add(lanes, error, lost)
 
 
 def compensate(lanes: Lanes, total: LaneValue, error: LaneValue) -> LaneValue:

@@ -76,7 +76,7 @@ class BodyCloner:
         return self._with_lane_index(op, operands, clone_operation(op, operands, self.lanes))
 
     def _with_lane_index(self, op: ir.Operation, operands: Sequence[LaneValue], value: LaneValue) -> LaneValue:
-        """The result of an index operation, with what is known of it as a lane index."""
+        """The result of an index operation, with its first lane or its two starts where it is a lane index."""
         if op.name == "arith.select" and operands[0].is_vector:
             are_lane_indices = all(v.first_lane is not None for v in operands[1:])
             return replace(value, two_starts=(operands[0], operands[1], operands[2])) if are_lane_indices else value
@@ -199,8 +199,8 @@ def _size_of(lanes: Lanes, op: ir.Operation) -> Index:
         Unsupported: the tensor is no argument.
     """
     tensor = lanes.kernel.tensors.get(op.operands[0])
-    position = op.operands[1].owner
-    if tensor is None or position.name != "arith.constant":
+    constant = op.operands[1].owner
+    if tensor is None or constant.name != "arith.constant":
         raise Unsupported("tensor.dim of a value of the kernel")
-    axis = int(ir.IntegerAttr(position.attributes["value"]).value)
+    axis = int(ir.IntegerAttr(constant.attributes["value"]).value)
     return tensor.shape[axis]

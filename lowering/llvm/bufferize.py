@@ -34,7 +34,8 @@ class NotLowered(Exception):
 def _frame(kernel: Kernel) -> str:
     """The function `<kernel>_launch` without the operations of the kernel, as MLIR text.
 
-    The function returns a value for each argument of the kernel, made of the pointers, and the memory of each result.
+    The function returns a value for each argument of the kernel, computed from the pointers, and the memory of each
+    result.
     """
     writer = Writer()
     arguments = list(kernel.block.arguments)
@@ -43,8 +44,8 @@ def _frame(kernel: Kernel) -> str:
     values = [_argument(kernel, writer, value) for value in inputs]
     targets = [_memref(kernel, writer, value) for value in destinations]
     values += [_empty(kernel, writer, value) for value in destinations]
-    for number, target in enumerate(targets):
-        updated = updated_argument(kernel.block, number)
+    for result, target in enumerate(targets):
+        updated = updated_argument(kernel.block, result)
         if updated is not None:
             source = _memref(kernel, writer, arguments[updated])
             values[updated] = _updated(writer, source, target, arguments[updated].type)
@@ -87,7 +88,7 @@ def _argument(kernel: Kernel, writer: Writer, value: ir.Value) -> str:
 
 
 def _updated(writer: Writer, source: MemRef, target: MemRef, kind: ir.Type) -> str:
-    """A tensor in the memory of a result, which begins as a copy of `source` unless the two share memory."""
+    """A tensor in the memory of a result, initialized by a copy of `source` unless the two share memory."""
     addresses = [
         writer.op(f"memref.extract_aligned_pointer_as_index {m.name} : {m.type} -> index") for m in (source, target)
     ]
@@ -107,7 +108,7 @@ def bufferize(kernels: Sequence[Kernel], declarations: str) -> ir.Module:
     """The launches of kernels that no emitter covers, on memrefs and loops.
 
     Raises:
-        PassError: MLIR does not take a kernel.
+        PassError: MLIR cannot lower a kernel.
     """
     try:
         return _bufferized(kernels, declarations)
@@ -131,13 +132,13 @@ def _bufferized(kernels: Sequence[Kernel], declarations: str) -> ir.Module:
 
 
 def _check_lowered(module: ir.Module) -> None:
-    """Checks that no operation is left without loops; bufferization takes linalg.softmax, for example."""
+    """Checks that no operation is left without loops, as linalg.softmax, which bufferization accepts, would be."""
     for op in gather(module.operation, lambda op: op.name.startswith(("linalg.", "tensor."))):
         raise NotLowered(f"{op.name} has no loops")
 
 
 def _inline_helpers(module: ir.Module) -> None:
-    """Inlines the functions that bufferization adds: their memrefs of dynamic size have no place in the plan."""
+    """Inlines the functions that bufferization adds: a plan cannot pass their memrefs of dynamic size."""
     functions = functions_of(module)
     helpers = [n for n, op in functions.items() if len(op.regions[0].blocks) and not n.endswith(LAUNCH)]
     for name, function in functions.items() if helpers else ():

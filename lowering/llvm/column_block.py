@@ -15,7 +15,7 @@ from oneflow.lowering.llvm.writer import Index
 class ColumnBlock:
     """A block of `vectors` vectors of the loop `columns`; the current block begins at `begin`.
 
-    `active` has the number of active lanes of each vector, `masks` their masks; None stands for all lanes.
+    `active` has the number of active lanes of each vector, `masks` their masks; None is all lanes.
     """
 
     nest: LoopNest

@@ -48,32 +48,32 @@ class Combiner:
             return "0.0" if name == "addf" else "1.0"
         bits = int(self.element[1:])
         value = {"muli": 1, "andi": -1, "minui": -1, "maxsi": -(2 ** (bits - 1)), "minsi": 2 ** (bits - 1) - 1}
-        number = value.get(name, 0)
-        return ("true" if number else "false") if bits == 1 else str(number)
+        identity = value.get(name, 0)
+        return ("true" if identity else "false") if bits == 1 else str(identity)
 
 
-def combiner_of(node: Node, number: int) -> Combiner:
-    """How result `number` of a reduction combines, if elements can be combined in any order.
+def combiner_of(node: Node, result: int) -> Combiner:
+    """The combiner of the result with index `result` of a reduction, if elements can be combined in any order.
 
     Raises:
         NeedsScalars: the order matters, or the accumulator has other uses.
     """
     block = node.body
-    accumulator = block.arguments[len(node.inputs) + number]
-    last = list(block.operations[len(block.operations) - 1].operands)
-    op = None if isinstance(last[number], ir.BlockArgument) else last[number].owner
+    accumulator = block.arguments[len(node.inputs) + result]
+    yielded = block.operations[len(block.operations) - 1].operands[result]
+    op = None if isinstance(yielded, ir.BlockArgument) else yielded.owner
     if op is None or op.name not in KINDS or accumulator not in list(op.operands):
         raise NeedsScalars("a reduction whose order matters")
-    if len(list(accumulator.uses)) != 1 or len(list(last[number].uses)) != 1:
+    if len(list(accumulator.uses)) != 1 or len(list(yielded.uses)) != 1:
         raise NeedsScalars("a reduction whose accumulator is used twice")
     if op.name in ("arith.addf", "arith.mulf") and not _REASSOCIABLE & flags_of(op):
         raise NeedsScalars("a floating-point reduction whose order matters")
-    return Combiner(op, str(last[number].type))
+    return Combiner(op, str(yielded.type))
 
 
-def is_reassociable_sum(node: Node, number: int) -> bool:
-    """Whether result `number` of a reduction is a floating-point sum in any order."""
+def is_reassociable_sum(node: Node, result: int) -> bool:
+    """Whether the result with index `result` of a reduction is a floating-point sum in any order."""
     try:
-        return bool(combiner_of(node, number).op.name == "arith.addf")
+        return bool(combiner_of(node, result).op.name == "arith.addf")
     except NeedsScalars:
         return False

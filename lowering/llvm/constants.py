@@ -25,7 +25,7 @@ def _constant_array(attr: ir.Attribute, tensor_type: ir.Type) -> np.ndarray:
 def _values_of_text(text: str, dtype: np.dtype) -> np.ndarray:
     """The values of a dense attribute of bf16 or of floats of 8 bits.
 
-    The bindings give such attributes as text alone: hexadecimal bits, or numbers with NaN and infinity as bits.
+    The bindings have such attributes only as text: hexadecimal bits, or numbers with NaN and infinity as bits.
     """
     values, code = text[len("dense<") : text.rindex(">", 0, text.rindex(":"))], f"<u{dtype.itemsize}"
     if values.startswith('"'):

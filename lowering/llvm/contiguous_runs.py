@@ -1,6 +1,6 @@
 """Contiguous runs of elements in memory: fills and copies.
 
-Vectors move a run, and its rest under a mask. The runtime copies long runs.
+Runs are moved in vectors, the last vector under a mask. The runtime copies long runs.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ class Cursor:
     pointer: str
     offset: Index = 0
 
-    def moved(self, writer: Writer, distance: Index) -> Cursor:
-        """The cursor moved by a number of elements."""
+    def advanced(self, writer: Writer, distance: Index) -> Cursor:
+        """The cursor advanced by `distance` elements."""
         return replace(self, offset=writer.add(self.offset, distance))
 
     def element(self, writer: Writer, distance: Index) -> str:
-        """The element `distance` elements further, as operations on memory name it, with the type of the memory."""
+        """The operand text of the element `distance` elements after the cursor, with the type of the memory."""
         return f"{self.at(writer, distance)} : {self.memory.type}"
 
     def at(self, writer: Writer, distance: Index) -> str:
-        """The element `distance` elements further."""
+        """The operand text of the element `distance` elements after the cursor."""
         return self.memory.at([writer.index(writer.add(self.offset, distance))])
 
 
@@ -56,7 +56,7 @@ class RunWriter:
 
     def fill(self, length: Index, vector: str, target: Cursor) -> None:
         """Fills a run with a vector of equal elements."""
-        self._write(length, target, lambda at: vector, lambda at, mask: vector)
+        self._write(length, target, lambda offset: vector, lambda offset, mask: vector)
 
     def copy(self, length: Index, source: Cursor, target: Cursor) -> None:
         """Copies a run."""
@@ -65,24 +65,24 @@ class RunWriter:
             self._copy_by_runtime(length, source, target)
             return
 
-        def load(at: Index) -> str:
-            return w.op(f"vector.load {source.element(w, at)}, {self._vector}")
+        def load(offset: Index) -> str:
+            return w.op(f"vector.load {source.element(w, offset)}, {self._vector}")
 
-        def masked_load(at: Index, mask: str) -> str:
+        def masked_load(offset: Index, mask: str) -> str:
             zero = w.constant(f"dense<{zero_of(self.element)}>", self._vector)
             types = f"{source.memory.type}, {masks}, {self._vector} into {self._vector}"
-            return w.op(f"vector.maskedload {source.at(w, at)}, {mask}, {zero} : {types}")
+            return w.op(f"vector.maskedload {source.at(w, offset)}, {mask}, {zero} : {types}")
 
         self._write(length, target, load, masked_load)
 
     def _copy_by_runtime(self, length: int, source: Cursor, target: Cursor) -> None:
         """Copies a run by a call of the runtime."""
         w, size = self.writer, element_bits(self.element) // 8
-        at = [
+        addresses = [
             w.op(f"memref.view {c.pointer}[{w.index(w.mul(c.offset, size))}][] : {POINTER} to {POINTER}")
             for c in (target, source)
         ]
-        call = f"func.call @oneflow_rt_copy({', '.join(at)}, {w.index(length * size)})"
+        call = f"func.call @oneflow_rt_copy({', '.join(addresses)}, {w.index(length * size)})"
         w.line(f"{call} : ({POINTER}, {POINTER}, index) -> ()")
 
     def _write(

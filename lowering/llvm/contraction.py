@@ -89,17 +89,19 @@ class Contraction:
         return tile_shape(tiles, self.rows.size, self.columns.size, self.nest.lane_count)
 
     def with_flat_columns(self) -> Contraction | None:
-        """The same contraction with its columns as one loop, where that leaves fewer lanes idle; else None."""
-        of, loops = self.contraction, self.contraction.column_loops()
+        """The same contraction with its columns as one loop, if fewer lanes are idle then; else None."""
+        contraction, loops = self.contraction, self.contraction.column_loops()
         sizes = [loop.size for loop in loops if isinstance(loop.size, int)]
         is_static = len(sizes) == len(loops) > 1 and loops[-1] is self.columns
         if not is_static or sizes[-1] < self.limits.min_flat_row:
             return None
-        if not self._needs_panel() or not of.has_vector_columns():
+        if not self._needs_panel() or not contraction.has_vector_columns():
             return None
-        columns = frozenset(name for loop in loops for name in loop.names)
-        space_of = flat_columns(columns, of.node.inputs[of.right])
-        flat = Contraction(ContractionNest(of.kernel, of.structure, of.vectorized, space_of))
+        columns = frozenset(n for loop in loops for n in loop.loop_ids)
+        space_of = flat_columns(columns, contraction.node.inputs[contraction.right])
+        flat = Contraction(
+            ContractionNest(contraction.kernel, contraction.structure, contraction.vectorized, space_of)
+        )
         size = flat.columns.size
         assert isinstance(size, int)
         lanes = math.prod(sizes) // size * flat.block.padded(size)
@@ -107,7 +109,7 @@ class Contraction:
         return flat if (separate - lanes) * self.limits.flat_lanes >= separate else None
 
     def _find_row_loops(self) -> list[Loop]:
-        """The loops that together are the rows: all row loops if their sizes are static, else the longest."""
+        """The loops that are flattened to the rows: all row loops if their sizes are static, else the longest."""
         rows = self.contraction.row_loops()
         if not rows:
             raise Unsupported("a contraction without rows")
@@ -125,12 +127,12 @@ class Contraction:
         others = [n for n in (self.columns.size, *batches) if isinstance(n, int)]
         if len(others) == 1 + len(batches):
             steps = math.ceil(others[0] / self.block.size) * math.prod(others[1:])
-            wanted = math.ceil(self.limits.steps_per_core * self.contraction.kernel.target.cores / max(steps, 1))
-            chunks = min(chunks, max(wanted, self._cached_chunks(rows), 1))
+            needed = math.ceil(self.limits.steps_per_core * self.contraction.kernel.target.cores / max(steps, 1))
+            chunks = min(chunks, max(needed, self._cached_chunks(rows), 1))
         return math.ceil(tiles / chunks) * tile
 
     def _cached_chunks(self, rows: int) -> int:
-        """The chunks of rows of which each fits in half of the L3 cache: every block of columns reads them again."""
+        """The number of chunks of rows that each fit in half of the L3 cache: every block of columns reads them."""
         if not isinstance(self.depth, int):
             return 1
         bits = element_bits(self.contraction.element)
@@ -222,8 +224,8 @@ class Contraction:
         if self.sums is not None:
             self._epilogue_loop(self.sums, first, count, totals)
             return
-        for number, total in enumerate(totals):
-            r, v = divmod(number, self.tile.vectors)
+        for index, total in enumerate(totals):
+            r, v = divmod(index, self.tile.vectors)
             self.nest.indices |= rows[r]
             self.contraction.epilogue(total, self.block.lanes(v))
 
@@ -231,9 +233,9 @@ class Contraction:
         """Writes the epilogue of a tile as a loop over rows, which read their sums from a buffer."""
         sums.store(totals)
 
-        def row(number: str) -> None:
-            self.nest.indices |= self.rows.indices(self.writer.add(first, number))
+        def row(index: str) -> None:
+            self.nest.indices |= self.rows.indices(self.writer.add(first, index))
             for v in range(self.tile.vectors):
-                self.contraction.epilogue(sums.load(number, v), self.block.lanes(v))
+                self.contraction.epilogue(sums.load(index, v), self.block.lanes(v))
 
         self.nest.plain_loop(0, count, 1, row)

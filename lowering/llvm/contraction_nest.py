@@ -28,7 +28,7 @@ class ContractionNest:
 
     Attributes:
         kernel, structure, vectorized, space_of: as for `LoopNest`.
-        left, right: the numbers of the main inputs of the factors.
+        left, right: the indices of the main inputs of the factors.
         element: the type of the products.
     """
 
@@ -63,19 +63,19 @@ class ContractionNest:
             raise Unsupported("a product with a conversion before the addition")
         factors = factors_of(self.node.body, len(self.node.inputs)) or ()
         by_input = {main_input(self.node, f): f.value for f in factors}
-        right = [number for number in by_input if self.columns.id in self._loops_of(number)]
+        right = [index for index in by_input if self.columns.id in self._loops_of(index)]
         if len(by_input) != 2 or len(right) != 1:
             raise Unsupported("a contraction with columns in both factors or in none")
         (left,) = by_input.keys() - right
         return left, right[0], by_input, str(product.results[0].type)
 
-    def subscripts(self, number: int) -> list[Subscript]:
-        """The subscripts of an input."""
-        return self.nest.space.subscripts(self.node, self.node.inputs[number])
+    def subscripts(self, index: int) -> list[Subscript]:
+        """The subscripts of the input with this index."""
+        return self.nest.space.subscripts(self.node, self.node.inputs[index])
 
-    def _loops_of(self, number: int) -> set[int]:
+    def _loops_of(self, index: int) -> set[int]:
         """The loops of an input."""
-        return set().union(*(s.form.dims for s in self.subscripts(number)))
+        return set().union(*(s.form.dims for s in self.subscripts(index)))
 
     def row_loops(self) -> list[Loop]:
         """The outer loops of the left operand that the right operand does not have."""
@@ -97,9 +97,9 @@ class ContractionNest:
         others = {*(loop.id for loop in rows), self.columns.id}
         return [loop for loop in (space or self.nest.space).outer if loop.id not in others]
 
-    def is_contiguous_along_depth(self, number: int) -> bool:
+    def is_contiguous_along_depth(self, index: int) -> bool:
         """Whether an input is contiguous along the last loop of the depth."""
-        last, subscripts = self.depth[-1].id, self.subscripts(number)
+        last, subscripts = self.depth[-1].id, self.subscripts(index)
         is_last = bool(subscripts) and subscripts[-1].form.dim == last
         return is_last and all(last not in s.form.dims for s in subscripts[:-1])
 
@@ -110,9 +110,9 @@ class ContractionNest:
         axes = [i for i, s in enumerate(subscripts) if columns in s.form.dims]
         return axes == [len(subscripts) - 1] and dict(subscripts[-1].form.terms)[columns] in (1, 2)
 
-    def load(self, number: int, lanes: Lanes) -> LaneValue:
+    def load(self, index: int, lanes: Lanes) -> LaneValue:
         """An element, or a vector of elements, of the factor of a main input at the current point."""
-        return self.compute(self._factors[number], lanes)
+        return self.compute(self._factors[index], lanes)
 
     def compute(self, value: ir.Value, lanes: Lanes) -> LaneValue:
         """A value of a factor at the current point."""
@@ -123,22 +123,22 @@ class ContractionNest:
             return captured_scalar(lanes, value)
         return clone_operation(value.owner, [self.compute(v, lanes) for v in value.owner.operands], lanes)
 
-    def load_input(self, number: int, lanes: Lanes) -> LaneValue:
+    def load_input(self, index: int, lanes: Lanes) -> LaneValue:
         """An element, or a vector of elements, of an input at the current point."""
-        use = self.node.inputs[number]
+        use = self.node.inputs[index]
         tensor = self.kernel.tensors.get(use.value)
         if tensor is None:
             raise Unsupported("a contraction of a value of the kernel")
         return self.emitters.memory.load(self.node, use, tensor, lanes)
 
-    def exceeds_cache(self, number: int) -> bool:
+    def exceeds_cache(self, index: int) -> bool:
         """Whether an input of static size does not fit in the L2 cache."""
-        use = self.node.inputs[number]
-        return self.emitters.memory.exceeds_cache(self.subscripts(number), str(use.value.type.element_type))
+        use = self.node.inputs[index]
+        return self.emitters.memory.exceeds_cache(self.subscripts(index), str(use.value.type.element_type))
 
-    def prefetch(self, number: int, lanes: Lanes) -> None:
+    def prefetch(self, index: int, lanes: Lanes) -> None:
         """Prefetches the vector of an input at the current point."""
-        use = self.node.inputs[number]
+        use = self.node.inputs[index]
         memory, subscripts = self.emitters.memory.locate(self.node, use, self.kernel.tensors[use.value])
         indices, _ = self.emitters.memory.indices(subscripts, lanes)
         self.emitters.memory.prefetch(memory, indices)
@@ -180,7 +180,7 @@ class ContractionNest:
                 self.emitters.nodes.emit(node, lanes)
 
     def depth_index(self) -> Index:
-        """The number of the current step of the depth."""
+        """The index of the current step of the depth."""
         writer = self.nest.writer
         flat: Index = 0
         for loop in self.depth:

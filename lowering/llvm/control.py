@@ -16,16 +16,11 @@ from oneflow.lowering.llvm.plan_symbols import ADDRESS, copy_text, plan_symbol
 from oneflow.lowering.llvm.writer import Writer, reference
 
 
-def callee_of(op: ir.Operation) -> str:
-    """The function that an operation calls; empty where it calls none."""
-    return str(ir.FlatSymbolRefAttr(op.attributes["callee"]).value) if op.name == "func.call" else ""
-
-
 @dataclass
 class ControlWriter:
     """Writes one call that runs bodies. `inputs` and `results` are addresses.
 
-    `stop_if_failed` writes what ends the run after a body has failed.
+    `stop_if_failed` writes the branch that ends the run after a body has failed.
     """
 
     writer: Writer
@@ -51,22 +46,22 @@ class ControlWriter:
         writer, length = self.writer, self.control.length
         initial = list(self.inputs[: self.states])
         start, carried = self._loop([("index", writer.index(0)), *((ADDRESS, name) for name in initial)])
-        number, *states = carried
-        has_step = writer.op(f"arith.cmpi ult, {number}, {writer.index(length)} : index")
+        step, *states = carried
+        has_step = writer.op(f"arith.cmpi ult, {step}, {writer.index(length)} : index")
         after = self._branch(has_step)
-        at = writer.binary("subi", length - 1, number) if self.control.reverse else number
-        left = writer.binary("subi", length - 1, number)
+        index = writer.binary("subi", length - 1, step) if self.control.reverse else step
+        left = writer.binary("subi", length - 1, step)
         writes_result = writer.op(f"arith.cmpi eq, {writer.binary('remui', left, 2)}, {writer.index(0)} : index")
         targets = [
             writer.op(f"arith.select {writes_result}, {self.result_of[i]}, {self.alternate[i]} : {ADDRESS}")
             for i in range(self.states)
         ]
-        self._store_states(states, at)
+        self._store_states(states, index)
         elements = self.inputs[self.states : self.states + self.control.sequences]
-        arguments = [self._element(x, self.op.operands[self.states + i].type, at) for i, x in enumerate(elements)]
+        arguments = [self._element(x, self.op.operands[self.states + i].type, index) for i, x in enumerate(elements)]
         constants = self.inputs[self.states + self.control.sequences :]
-        self._run(0, [*states, *arguments, *constants], [*targets, *self._outputs(at)])
-        following = writer.op(f"arith.addi {number}, {writer.index(1)} : index")
+        self._run(0, [*states, *arguments, *constants], [*targets, *self._outputs(index)])
+        following = writer.op(f"arith.addi {step}, {writer.index(1)} : index")
         self._jump(start, [("index", following), *((ADDRESS, name) for name in targets)])
         writer.line(f"{after}:")
         if length == 0:
@@ -78,11 +73,11 @@ class ControlWriter:
         initial, constants = list(self.inputs[: self.states]), self.inputs[self.states :]
         final = [self.result_of[i] for i in range(self.states)]
         start, carried = self._loop([(ADDRESS, name) for name in (*initial, *final, *self.alternate)])
-        states, target, other = (carried[n * self.states : (n + 1) * self.states] for n in range(3))
+        states, target, spare = (carried[n * self.states : (n + 1) * self.states] for n in range(3))
         self._run(0, [*states, *constants], [self.predicate])
         after = self._branch(self._load(self.predicate))
         self._run(1, [*states, *constants], target)
-        self._jump(start, [(ADDRESS, name) for name in (*target, *other, *target)])
+        self._jump(start, [(ADDRESS, name) for name in (*target, *spare, *target)])
         writer.line(f"{after}:")
         self._copy_states(states)
 
@@ -97,55 +92,55 @@ class ControlWriter:
         self.writer.line(f"cf.br {after}")
         self.writer.line(f"{after}:")
 
-    def _run(self, number: int, arguments: Sequence[str], outputs: Sequence[str]) -> None:
-        """Runs the plan of a body."""
+    def _run(self, body: int, arguments: Sequence[str], outputs: Sequence[str]) -> None:
+        """Runs the plan of the body with index `body`."""
         names = [*arguments, *outputs, self.workspace, self.external]
         types = ", ".join([ADDRESS] * len(names))
-        callee = plan_symbol(self.control.functions[number])
+        callee = plan_symbol(self.control.functions[body])
         self.writer.line(f"func.call {reference(callee)}({', '.join(names)}) : ({types}) -> ()")
         self.stop_if_failed()
 
-    def _store_states(self, states: Sequence[str], at: str) -> None:
-        """Copies the states before a step to the results that have them."""
+    def _store_states(self, states: Sequence[str], index: str) -> None:
+        """Copies the states before a step to the results that have the states of all steps."""
         last = max(self.result_of) + 1 if self.result_of else 0
         first = self.control.outputs
-        for number in range(first, last):
-            if number in self.result_of:
-                state = states[number - first]
-                size = self.writer.index(self._element_bytes(self._result_type(number)))
-                self.writer.line(copy_text(self._element_of(number, at), state, size))
+        for result in range(first, last):
+            if result in self.result_of:
+                state = states[result - first]
+                size = self.writer.index(self._element_bytes(self._result_type(result)))
+                self.writer.line(copy_text(self._result_element(result, index), state, size))
 
     def _copy_states(self, states: Sequence[str]) -> None:
-        """Copies states to the results, unless they are there."""
-        for number, state in enumerate(states):
-            final, size = self.result_of[number], static_bytes(self.op.operands[number].type) or 0
+        """Copies states to the results, unless a state is in the memory of its result."""
+        for index, state in enumerate(states):
+            final, size = self.result_of[index], static_bytes(self.op.operands[index].type) or 0
             pair = [self.writer.op(f"llvm.ptrtoint {p} : {ADDRESS} to i64") for p in (state, final)]
             same = self.writer.op(f"arith.cmpi eq, {pair[0]}, {pair[1]} : i64")
             count = self.writer.op(f"arith.select {same}, {self.writer.index(0)}, {self.writer.index(size)} : index")
             self.writer.line(copy_text(final, state, count))
 
-    def _outputs(self, at: str) -> list[str]:
-        """Where a step writes its further results."""
-        return [self._element_of(n, at) for n in range(self.states, self.control.outputs)]
+    def _outputs(self, index: str) -> list[str]:
+        """The addresses of the results of a step that are no states."""
+        return [self._result_element(result, index) for result in range(self.states, self.control.outputs)]
 
-    def _element_of(self, number: int, at: str) -> str:
-        return self._element(self.result_of[number], self._result_type(number), at)
+    def _result_element(self, result: int, index: str) -> str:
+        return self._element(self.result_of[result], self._result_type(result), index)
 
-    def _result_type(self, number: int) -> ir.Type:
-        return self.op.results[self.control.results.index(number)].type
+    def _result_type(self, result: int) -> ir.Type:
+        return self.op.results[self.control.results.index(result)].type
 
     def _element_bytes(self, stacked: ir.Type) -> int:
         return (static_bytes(stacked) or 0) // max(self.control.length, 1)
 
-    def _element(self, pointer: str, stacked: ir.Type, at: str) -> str:
+    def _element(self, pointer: str, stacked: ir.Type, index: str) -> str:
         """The address of an element of a sequence."""
-        offset = self.writer.index(self.writer.mul(at, self._element_bytes(stacked)))
-        number = self.writer.op(f"arith.index_cast {offset} : index to i64")
-        return self.writer.op(f"llvm.getelementptr {pointer}[{number}] : ({ADDRESS}, i64) -> {ADDRESS}, i8")
+        offset = self.writer.index(self.writer.mul(index, self._element_bytes(stacked)))
+        wide = self.writer.op(f"arith.index_cast {offset} : index to i64")
+        return self.writer.op(f"llvm.getelementptr {pointer}[{wide}] : ({ADDRESS}, i64) -> {ADDRESS}, i8")
 
     def _at(self, pointer: str, offset: int) -> str:
-        number = self.writer.constant(str(offset), "i64")
-        return self.writer.op(f"llvm.getelementptr {pointer}[{number}] : ({ADDRESS}, i64) -> {ADDRESS}, i8")
+        constant = self.writer.constant(str(offset), "i64")
+        return self.writer.op(f"llvm.getelementptr {pointer}[{constant}] : ({ADDRESS}, i64) -> {ADDRESS}, i8")
 
     def _load(self, pointer: str) -> str:
         """A bool in memory."""
@@ -156,7 +151,7 @@ class ControlWriter:
         return f"^at{self.writer.fresh()[1:]}"
 
     def _loop(self, initial: Sequence[tuple[str, str]]) -> tuple[str, list[str]]:
-        """Begins a block that is run again; its label, and the values that it carries."""
+        """Begins the first block of a loop; returns its label and the values that it carries."""
         label, names = self._label(), [self.writer.fresh() for _ in initial]
         self._jump(label, initial)
         carried = ", ".join(f"{name}: {kind}" for name, (kind, _) in zip(names, initial, strict=True))
@@ -168,7 +163,7 @@ class ControlWriter:
         self.writer.line(f"cf.br {label}({names} : {types})" if values else f"cf.br {label}")
 
     def _branch(self, condition: str) -> str:
-        """Begins a block that runs where `condition` holds; the label of the other block."""
+        """Begins a block that runs where `condition` is true; returns the label of the other block."""
         yes, no = self._label(), self._label()
         self.writer.line(f"cf.cond_br {condition}, {yes}, {no}")
         self.writer.line(f"{yes}:")

@@ -93,9 +93,9 @@ def _add(module: ir.Module, declared: str, *texts: str) -> None:
         module.body.append(op)
 
 
-def _slot(array: str, number: int) -> str:
-    """The address of slot `number` of an array of i64, named `%at<number>`."""
-    return f"%at{number} = llvm.getelementptr {array}[{number}] : (!llvm.ptr) -> !llvm.ptr, i64"
+def _slot(array: str, index: int) -> str:
+    """The address of the element with index `index` of an array of i64, named `%at<index>`."""
+    return f"%at{index} = llvm.getelementptr {array}[{index}] : (!llvm.ptr) -> !llvm.ptr, i64"
 
 
 def _launch(name: str, types: Sequence[str], grain: int) -> str:

@@ -1,7 +1,7 @@
 """Donation on the CPU and its alias analysis: which in-place updates of arguments are safe.
 
-A result can take the memory if nothing reads the argument once the result is being written. The kernel that writes
-the result may itself read the argument if it reads each element before it writes the same element.
+A result can take the memory if no operation reads the argument once the result is being written. The kernel that
+writes the result may itself read the argument if it reads each element before it writes the same element.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from oneflow.dialect._mlir import ir
 from oneflow.lowering.buffer_assignment import Buffer, Liveness
 from oneflow.lowering.kernels.donated_arguments import donated_arguments, updated_argument
-from oneflow.lowering.kernels.nodes import Node, Structure, Unsupported, Use, analyse, loop_size, read_node
+from oneflow.lowering.kernels.graph import callee_of
+from oneflow.lowering.kernels.nodes import Node, Structure, Unsupported, analyse, loop_size, read_node
 from oneflow.lowering.linalg.checks import CHECK_INDEX, CHECK_SIZE, SITES
 from oneflow.lowering.linalg.control import Control
 from oneflow.lowering.llvm.kernel import Kernel, compute_operations
@@ -22,7 +23,7 @@ from oneflow.passes.walk import gather, returned_values
 
 @dataclass(frozen=True)
 class CalledFunctions:
-    """What a plan knows of the functions that it calls.
+    """The functions that a plan calls.
 
     `kernels` are the module's kernels by name, `external` the names of external kernels. `bufferized` are kernels
     of `bufferize`. `checking` are kernels whose run-time checks may fail. `in_place` gives, for external kernels,
@@ -56,8 +57,8 @@ class DonationAnalysis:
     def donate(self, entry: ir.Operation) -> None:
         """Sets `argument` of the buffers of results that take an argument's memory."""
         returned = returned_values(self.block)
-        for number, result in donated_arguments(entry).items():
-            argument, value = self.block.arguments[number], returned[result]
+        for index, result in donated_arguments(entry).items():
+            argument, value = self.block.arguments[index], returned[result]
             result_buffer = self.liveness.buffer_of[value]
             same = value.type == argument.type and result_buffer.bytes is not None
             if (
@@ -65,12 +66,12 @@ class DonationAnalysis:
                 and result_buffer.result == result
                 and self._is_dead_before(self.liveness.buffer_of[argument], result_buffer)
             ):
-                result_buffer.argument = number
+                result_buffer.argument = index
 
     def _is_dead_before(self, argument_buffer: Buffer, result_buffer: Buffer) -> bool:
         """Whether an argument's memory is not needed any more when the result is written."""
         op = self.ops[result_buffer.first]
-        callee = ir.FlatSymbolRefAttr(op.attributes["callee"]).value if op.name == "func.call" else ""
+        callee = callee_of(op)
         if callee in self.functions.checking or callee in self.functions.controls:
             return False
         if argument_buffer.last != result_buffer.first:
@@ -116,24 +117,19 @@ def can_write_in_place(kernel: Kernel, operand: int, result: int) -> bool:
     writer = next((n for n in nodes if returned in n.results), None)
     if structure is None or writer is None or value.type != returned.type:
         return False
-    # Only reads of inputs are known to come before the write; reads of a destination's old value are not.
+    # Only reads of inputs are known to precede the write; reads of a destination's old value are not.
     reads = [(node, use) for node in nodes for use in node.inputs if use.value == value]
     if len(reads) != len(list(value.uses)) or not _writes_once(structure, writer):
         return False
-    written = _shared_access(writer, writer.outputs[writer.results.index(returned)])
+    written = writer.loop_access(writer.outputs[writer.results.index(returned)])
     inner, phases = set(structure.inner), phases_of(structure)
-    # A node without inner loops runs before the inner loops of its phase, wherever it stands.
+    # A node without inner loops runs before the inner loops of its phase, whatever its position in the program.
     order = {node: (phases[node], bool(node.loops & inner), nodes.index(node)) for node in nodes}
-    return all(order[node] <= order[writer] and _shared_access(node, use) == written for node, use in reads)
+    return all(order[node] <= order[writer] and node.loop_access(use) == written for node, use in reads)
 
 
 def _writes_once(structure: Structure, writer: Node) -> bool:
     """Whether each element is written once: no reduction, and no outer loop that repeats writes."""
     return not writer.nonunit_reductions and all(
-        name in writer.parallel or loop_size(structure.nodes, name) == 1 for name in structure.outer
+        loop in writer.parallel or loop_size(structure.nodes, loop) == 1 for loop in structure.outer
     )
-
-
-def _shared_access(node: Node, use: Use) -> object:
-    """The subscripts of an access over the loops that all nodes share."""
-    return tuple(form.renamed(node.names) for form in use.access)

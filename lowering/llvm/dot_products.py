@@ -6,7 +6,7 @@
         for k: load rows, load columns, multiply and add
         lanes reduced, epilogue on scalars
 
-The time of such a contraction is the time of reading `w`. Input is the structure of a kernel around one contraction,
+The time of such a contraction is the time to read `w`. Input is the structure of a kernel around one contraction,
 output its functions as MLIR text.
 """
 
@@ -30,7 +30,7 @@ from oneflow.lowering.llvm.writer import Index, Writer
 
 
 def emit_dot_products(kernel: Kernel, structure: Structure) -> str:
-    """The functions of a kernel around such a contraction, as MLIR text.
+    """The functions of a kernel around one contraction by dot products, as MLIR text.
 
     Raises:
         Unsupported: there are too many rows, or operands are not contiguous along the depth.
@@ -40,7 +40,7 @@ def emit_dot_products(kernel: Kernel, structure: Structure) -> str:
 
 @dataclass
 class DotProducts:
-    """The emission of one such contraction."""
+    """The emission of one contraction by dot products."""
 
     contraction: ContractionNest
 
@@ -109,14 +109,14 @@ class DotProducts:
         inner = InnerNest(keys, nest.scalars, step, range(len(keys)) if cascade else (), cascade)
         totals = iter(emitters.inner_loops.emit(inner, emitters.accumulators.identities(keys)))
         for row in range(self.row_count):
-            for at in columns:
-                self._move(row, at)
+            for column_index in columns:
+                self._set_indices(row, column_index)
                 initial = self.contraction.initial(nest.scalars)
                 total = emitters.accumulators.reduce_lanes(node, 0, initial, next(totals))
                 self.contraction.epilogue(total, nest.scalars)
 
-    def _move(self, row: Index | None = None, column: Index | None = None) -> None:
-        """Moves the induction variables of the rows and of the columns."""
+    def _set_indices(self, row: Index | None = None, column: Index | None = None) -> None:
+        """Sets the induction variables of the rows and of the columns."""
         if row is not None:
             self.nest.indices |= {loop.id: row for loop in self.rows}
         if column is not None:
@@ -126,10 +126,10 @@ class DotProducts:
         """Writes one step of the depth for a tile; returns the accumulators."""
         left, right = [], []
         for row in range(self.row_count):
-            self._move(row=row)
+            self._set_indices(row=row)
             left.append(self.contraction.load(self.contraction.left, lanes).name)
         for column in columns:
-            self._move(column=column)
+            self._set_indices(column=column)
             right.append(self.contraction.load(self.contraction.right, lanes).name)
         pairs = [(a, b) for a in left for b in right]
         return [self.contraction.multiply_add(a, b, v) for (a, b), v in zip(pairs, carried, strict=True)]

@@ -75,7 +75,7 @@ def _expand_conversion(module: ir.Module, op: ir.Operation, target: CpuTarget, d
 
 
 def _split(op: ir.Operation) -> list[ir.Operation]:
-    """Replaces a conversion by one to f32 and one from f32."""
+    """Replaces a conversion by a conversion to f32 and a conversion from f32."""
     source, result = op.operands[0].type, op.results[0].type
     with ir.InsertionPoint(op), op.location:
         f32 = converted(

@@ -1,6 +1,6 @@
 """`oneflow-expand-math`: exp, log, sin, tanh and similar functions as polynomials, on scalars and on vectors.
 
-libm computes one number per call; the polynomials compute a vector. Errors are below 4 ulp; NaN and infinities are
+libm computes one element per call; the polynomials compute a vector. Errors are below 4 ulp; NaN and infinities are
 exact. There is one function per vector type, which LLVM inlines.
 
 Input and output are functions on scalars and vectors, after `oneflow-emit-kernels`.

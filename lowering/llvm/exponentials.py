@@ -39,7 +39,7 @@ def _split_exp(m: Math, x: str) -> tuple[str, str]:
 
 def scaled(m: Math, y: str, n: str) -> str:
     """y 2^n in two multiplications, so that denormals are right and no intermediate value overflows."""
-    half = m.on_bits("shrsi", n, m.number(1))
+    half = m.on_bits("shrsi", n, m.integer(1))
     rest = m.on_bits("subi", n, half)
     return m.op("mulf", m.op("mulf", y, m.power_of_two(half)), m.power_of_two(rest))
 
@@ -63,7 +63,7 @@ def expm1(m: Math, x: str) -> str:
     inside = m.clamp(x, -plain, highest)
     r, n = _reduced(m, inside)
     polynomial = expm1_polynomial(m, r)
-    scale = m.power_of_two(m.on_bits("minsi", n, m.number(64)))
+    scale = m.power_of_two(m.on_bits("minsi", n, m.integer(64)))
     small = m.fma(scale, polynomial, m.op("subf", scale, m.const(1.0)))
     large = scaled(m, m.op("addf", polynomial, m.const(1.0)), n)
     y = m.select(m.compare("cmpf", "ogt", x, m.const(plain)), large, small)
@@ -82,12 +82,12 @@ def parts_of_normal(m: Math, x: str) -> tuple[str, str]:
     """`exponent_and_mantissa` of a normal number."""
     format_ = m.format
     # Subtracting the bits of sqrt(1/2) moves the change of exponent from 1 to sqrt(1/2).
-    moved = m.on_bits("subi", m.bits(x), m.number(format_.root_half))
+    moved = m.on_bits("subi", m.bits(x), m.integer(format_.root_half))
     exponent = m.convert(
-        "sitofp", m.on_bits("shrsi", moved, m.number(format_.mantissa_bits)), format_.integer, m.base
+        "sitofp", m.on_bits("shrsi", moved, m.integer(format_.mantissa_bits)), format_.integer, m.base
     )
-    low = m.on_bits("andi", moved, m.number((1 << format_.mantissa_bits) - 1))
-    return exponent, m.from_bits(m.on_bits("addi", low, m.number(format_.root_half)))
+    low = m.on_bits("andi", moved, m.integer((1 << format_.mantissa_bits) - 1))
+    return exponent, m.from_bits(m.on_bits("addi", low, m.integer(format_.root_half)))
 
 
 def _split_log(m: Math, x: str) -> tuple[str, str, str]:
@@ -156,7 +156,7 @@ def tanh(m: Math, x: str) -> str:
     bound = m.const(m.format.expm1_limit / 2)
     bounded = m.select(m.compare("cmpf", "ogt", size, bound), bound, size)
     r, n = _reduced(m, m.op("addf", bounded, bounded))
-    scale = m.power_of_two(m.on_bits("subi", n, m.number(1)))
+    scale = m.power_of_two(m.on_bits("subi", n, m.integer(1)))
     h = m.fma(scale, expm1_polynomial(m, r), m.op("subf", scale, m.const(0.5)))
     y = m.op("divf", h, m.op("addf", h, m.const(1.0)))
     small = m.fma(m.op("negf", h), y, h)
@@ -178,13 +178,15 @@ def _erfc(m: Math, x: str) -> str:
     p = m.polynomial(x, *m.format.erfc)
     n, integer = integral(m, m.fma(x, p, m.const(m.format.rounding_shift)))
     power = m.polynomial(m.fma(x, p, m.op("negf", n)), *m.format.erfc_exp2, 1.0)
-    return m.from_bits(m.on_bits("addi", m.bits(power), m.on_bits("shli", integer, m.number(m.format.mantissa_bits))))
+    return m.from_bits(
+        m.on_bits("addi", m.bits(power), m.on_bits("shli", integer, m.integer(m.format.mantissa_bits)))
+    )
 
 
 def _half_exp(m: Math, size: str) -> str:
     """e^size / 2."""
     y, n = _split_exp(m, m.clamp(size, 0.0, m.format.exp_range[1] + 1))
-    return scaled(m, y, m.on_bits("subi", n, m.number(1)))
+    return scaled(m, y, m.on_bits("subi", n, m.integer(1)))
 
 
 def sinh(m: Math, x: str) -> str:

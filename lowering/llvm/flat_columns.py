@@ -54,5 +54,5 @@ def column_rows(space: IterationSpace, columns: Loop) -> ColumnRows | None:
     """The rows of flat `columns`; None for other columns."""
     if not isinstance(space, FlatColumns) or columns.id not in space.columns:
         return None
-    *loops, last = (Loop((name,), space.step_count(name)) for name in columns.names)
+    *loops, last = (Loop((loop,), space.step_count(loop)) for loop in columns.loop_ids)
     return ColumnRows(last, loops)

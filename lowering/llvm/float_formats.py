@@ -18,8 +18,8 @@ class Format:
     the first part has so few bits that its products with exponents are exact. Polynomials begin with the highest
     power: `expm1` is (e^r - 1 - r) / r^2, `log` is (log((1 + s) / (1 - s)) / s - 2) / s^2, `cosine` is (cos(r) - 1 +
     r^2 / 2) / r^4, `erf` is erf(x) / x - 1, and the others are (f(x) / x - 1) / x^2; these are polynomials in the
-    square. `erf` holds up to the first of `erf_limits`; from the second on, erf(x) is 1. Between these limits, `erfc`
-    is log2(erfc(x)) / x, and `erfc_exp2` is (2^r - 1) / r, both to the digits that 1 - erfc(x) keeps.
+    square. `erf` is valid up to the first of `erf_limits`; from the second on, erf(x) is 1. Between these limits,
+    `erfc` is log2(erfc(x)) / x, and `erfc_exp2` is (2^r - 1) / r, both to the digits that 1 - erfc(x) keeps.
     """
 
     integer: str

@@ -1,7 +1,7 @@
 """Fast-math flags of folds: the flag that allows another order of partial results, and its removal.
 
-LLVM takes `reassoc` to allow the distributive law, too: a / c + b / c becomes (a + b) / c, which may overflow or lose
-a NaN where the sum does not. Kernels that have been emitted have the order of their sums, and do not have the flag.
+In LLVM, `reassoc` also allows the distributive law: a / c + b / c becomes (a + b) / c, which may overflow or lose
+a NaN where the sum does not. The sums of emitted kernels have an order, so that emitted kernels do not have the flag.
 """
 
 from __future__ import annotations
@@ -24,6 +24,6 @@ def is_fold_flag(op: ir.Operation, attribute: str) -> bool:
 
 
 def remove_fold_flags(module: ir.Module) -> None:
-    """Removes the flags from the operations on numbers of a module."""
+    """Removes the flags from the arithmetic operations of a module."""
     for op in gather(module.operation, lambda op: op.name.startswith("arith.") and is_fold_flag(op, _FLAGS)):
         op.attributes[_FLAGS] = ir.Attribute.parse("#arith.fastmath<none>")

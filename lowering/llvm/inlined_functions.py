@@ -1,4 +1,4 @@
-"""Operations as calls of module functions, which are made once for each vector type and inlined by LLVM."""
+"""Operations as calls of functions of the module: one function for each vector type, which LLVM inlines."""
 
 from __future__ import annotations
 

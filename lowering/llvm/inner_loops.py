@@ -28,7 +28,7 @@ class InnerNest:
         keys: the accumulators.
         lanes: the lanes of the point of the outer loops.
         step: writes the innermost body.
-        summed: the numbers of the accumulators with blocked summation.
+        summed: the indices of the accumulators with blocked summation.
         cascade: the blocked summation.
         is_first: whether the nest belongs to the first phase; operands of later phases are in a cache.
     """
@@ -68,8 +68,8 @@ class InnerLoops:
         is_compensated = inner.cascade is not None and inner.cascade.compensated
         errors = [self.accumulators.identity(*inner.keys[n]) for n in inner.summed] if is_compensated else []
         ends = self._loops(inner, [*begin, *errors], 0)
-        for number, error in zip(inner.summed, ends[len(begin) :], strict=False):
-            ends[number] = blocked_summation.compensate(self.nest.lanes(), ends[number], error)
+        for index, error in zip(inner.summed, ends[len(begin) :], strict=False):
+            ends[index] = blocked_summation.compensate(self.nest.lanes(), ends[index], error)
         return ends[: len(begin)]
 
     def _loops(self, inner: InnerNest, carried: list[LaneValue], level: int) -> list[LaneValue]:
@@ -115,16 +115,14 @@ class InnerLoops:
     def _add_block_sums(
         self, inner: InnerNest, values: Sequence[LaneValue], ends: list[LaneValue]
     ) -> list[LaneValue]:
-        """The accumulators after a block: the block's sums added to earlier ones, with error terms where `values` has
-        some.
-        """
+        """The accumulators after a block: earlier sums plus the block's sums, with the error terms of `values`."""
         lanes, after, errors = self.nest.lanes(), list(ends), list(values[len(inner.keys) :])
-        for at, number in enumerate(inner.summed):
+        for position, index in enumerate(inner.summed):
             if errors:
-                total = blocked_summation.two_sum(lanes, values[number], errors[at], ends[number])
-                after[number], errors[at] = total
+                total = blocked_summation.two_sum(lanes, values[index], errors[position], ends[index])
+                after[index], errors[position] = total
             else:
-                after[number] = blocked_summation.add(lanes, values[number], ends[number])
+                after[index] = blocked_summation.add(lanes, values[index], ends[index])
         return [*after, *errors]
 
     def _plain(self, inner: InnerNest, level: int, span: Span, carried: list[LaneValue]) -> list[LaneValue]:

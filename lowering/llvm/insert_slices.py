@@ -1,6 +1,6 @@
 """Kernels of `tensor.insert_slice` operations: cat, stack, pad, updates of slices.
 
-The destination is filled or copied first, then each part is inserted, by functions over the thread pool. Parts of
+The destination is filled or copied, then each part is inserted, by functions over the thread pool. Parts of
 equal sizes share one function, so that the code of many parts stays small. Elements that are contiguous in both the
 part and the destination are copied as one run of vectors. Output is the functions as MLIR text.
 """
@@ -21,7 +21,7 @@ from oneflow.lowering.llvm.parallel_range import function_text, launch_text, ste
 from oneflow.lowering.llvm.writer import POINTER, Index, Writer, memory_type, reference, view
 from oneflow.passes.walk import returned_values
 
-#: The most tensors that are interleaved: a part of a vector of each is joined to one vector.
+#: The most tensors that are interleaved: parts of a vector from each tensor are joined to one vector.
 MAX_INTERLEAVED = 4
 _DYNAMIC = ir.ShapedType.get_dynamic_size()
 
@@ -37,7 +37,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Copy:
-    """The copy of a part into a destination, without the place of the part: parts with equal copies share a function.
+    """The copy of a part to any position of a destination: parts with equal copies share a function.
 
     Dynamic sizes have the names of parameters. From dimension `axis` on, the part and the destination are contiguous.
     """
@@ -119,8 +119,8 @@ class _Launch:
         """Copies a part that is the whole destination, unless both have the same memory."""
         w = self.writer
         pointers = whole.source.pointer, self.destination.pointer
-        at = [w.op(f"memref.extract_aligned_pointer_as_index {p} : memref<1xi8> -> index") for p in pointers]
-        with w.block(f"scf.if {w.op(f'arith.cmpi ne, {at[0]}, {at[1]} : index')} {{"):
+        addresses = [w.op(f"memref.extract_aligned_pointer_as_index {p} : memref<1xi8> -> index") for p in pointers]
+        with w.block(f"scf.if {w.op(f'arith.cmpi ne, {addresses[0]}, {addresses[1]} : index')} {{"):
             self.insert(whole)
 
     def insert(self, part: Part) -> None:
@@ -211,10 +211,10 @@ class _CopyStep:
         vector = self.runs.splat(name)
         self._move_to_head()
 
-        def step(number: str) -> None:
-            begin = w.mul(number, self.chunk)
+        def step(chunk_index: str) -> None:
+            begin = w.mul(chunk_index, self.chunk)
             end = w.binary("minui", w.add(begin, self.chunk), total)
-            self.runs.fill(w.binary("subi", end, begin), vector, target.moved(w, begin))
+            self.runs.fill(w.binary("subi", end, begin), vector, target.advanced(w, begin))
 
         return self._function(step, self._chunks_of(self.destination.shape), self.chunk)
 
@@ -224,7 +224,7 @@ class _CopyStep:
         run = w.product(sizes[axis:])
         element = self.destination.element
         source = self._flat(Tensor("%source", sizes, element))
-        target = self._flat(Tensor("%target", copy.target_sizes, element)).moved(w, "%first")
+        target = self._flat(Tensor("%target", copy.target_sizes, element)).advanced(w, "%first")
         strides = [w.product(copy.target_sizes[d + 1 :]) for d in range(len(sizes))]
         self._move_to_head()
         if axis == 0:
@@ -233,14 +233,14 @@ class _CopyStep:
         is_short = isinstance(run, int) and run < self.limits.short_run
         outer, rows = (sizes[: axis - 1], sizes[axis - 1]) if is_short else (sizes[:axis], 1)
 
-        def step(number: str) -> None:
+        def step(step_index: str) -> None:
             target_run = target
-            rest: Index = number
+            rest: Index = step_index
             for d in reversed(range(len(outer))):
                 index = w.binary("remui", rest, outer[d]) if d else rest
                 rest = w.binary("divui", rest, outer[d]) if d else rest
-                target_run = target_run.moved(w, w.mul(index, w.mul(strides[d], copy.strides[d])))
-            source_run = source.moved(w, w.mul(number, w.mul(rows, run)) if outer else 0)
+                target_run = target_run.advanced(w, w.mul(index, w.mul(strides[d], copy.strides[d])))
+            source_run = source.advanced(w, w.mul(step_index, w.mul(rows, run)) if outer else 0)
             self._rows(rows, run, source_run, target_run, w.mul(strides[axis - 1], copy.strides[axis - 1]))
 
         return self._function(step, lambda x: x.product(outer), steps_of((rows, run), self.limits.dynamic_steps))
@@ -252,38 +252,38 @@ class _CopyStep:
         total = w.product(shape)
         self._move_to_head()
 
-        def step(number: str) -> None:
-            begin = w.mul(number, self.chunk)
+        def step(chunk_index: str) -> None:
+            begin = w.mul(chunk_index, self.chunk)
             end = w.binary("minui", w.add(begin, self.chunk), total)
             middle = w.binary("subi", end, w.binary("remui", end, lanes))
-            with self._loop(begin, middle, lanes) as at:
-                self._interleave_vectors(sources, target, at, lanes)
-            with self._loop(middle, end, 1) as at:
+            with self._loop(begin, middle, lanes) as offset:
+                self._interleave_vectors(sources, target, offset, lanes)
+            with self._loop(middle, end, 1) as offset:
                 for n, source in enumerate(sources):
-                    value = w.op(f"memref.load {source.element(w, at)}")
-                    w.line(f"memref.store {value}, {target.element(w, w.add(w.mul(at, len(parts)), n))}")
+                    value = w.op(f"memref.load {source.element(w, offset)}")
+                    w.line(f"memref.store {value}, {target.element(w, w.add(w.mul(offset, len(parts)), n))}")
 
         return self._function(step, self._chunks_of(shape), self.chunk)
 
-    def _interleave_vectors(self, sources: Sequence[Cursor], target: Cursor, at: Index, lanes: int) -> None:
-        """Stores `lanes` elements of each source alternately."""
+    def _interleave_vectors(self, sources: Sequence[Cursor], target: Cursor, offset: Index, lanes: int) -> None:
+        """Stores `lanes` elements of each source, from `offset` on, alternately."""
         w, count, element = self.writer, len(sources), self.element
         order = [i % count * lanes + i // count for i in range(count * lanes)]
         kind, joined = f"vector<{lanes}x{element}>", f"vector<{count * lanes}x{element}>"
-        first, *others = [w.op(f"vector.load {source.element(w, at)}, {kind}") for source in sources]
+        first, *others = [w.op(f"vector.load {source.element(w, offset)}, {kind}") for source in sources]
         for n, vector in enumerate(others, 1):
             picked = order if n == count - 1 else list(range((n + 1) * lanes))
             first = w.op(f"vector.shuffle {first}, {vector} {picked} : vector<{n * lanes}x{element}>, {kind}")
-        w.line(f"vector.store {first}, {target.element(w, w.mul(at, count))}, {joined}")
+        w.line(f"vector.store {first}, {target.element(w, w.mul(offset, count))}, {joined}")
 
     def _copy(self, sizes: tuple[Index, ...], source: Cursor, target: Cursor) -> str:
         """Copies one run in chunks."""
         w = self.writer
 
-        def step(number: str) -> None:
-            total, begin = w.product(sizes), w.mul(number, self.chunk)
+        def step(chunk_index: str) -> None:
+            total, begin = w.product(sizes), w.mul(chunk_index, self.chunk)
             length = w.binary("minui", w.binary("subi", total, begin), self.chunk)
-            self.runs.copy(length, source.moved(w, begin), target.moved(w, begin))
+            self.runs.copy(length, source.advanced(w, begin), target.advanced(w, begin))
 
         return self._function(step, self._chunks_of(sizes), self.chunk)
 
@@ -291,7 +291,7 @@ class _CopyStep:
         """Copies `count` runs that are contiguous in the source and `stride` elements apart in the target."""
         w = self.writer
         with self._loop(0, count, 1) as row:
-            source_run, target_run = source.moved(w, w.mul(row, run)), target.moved(w, w.mul(row, stride))
+            source_run, target_run = source.advanced(w, w.mul(row, run)), target.advanced(w, w.mul(row, stride))
             if run == 1:
                 value = w.op(f"memref.load {source_run.element(w, 0)}")
                 w.line(f"memref.store {value}, {target_run.element(w, 0)}")
@@ -311,7 +311,7 @@ class _CopyStep:
         return Cursor(memory, tensor.pointer)
 
     def _move_to_head(self) -> None:
-        """Moves the lines so far out of the loop over parallel steps."""
+        """Moves the lines that have been written out of the loop over parallel steps."""
         self.writer.head, self.writer.lines = [*self.writer.head, *self.writer.lines], []
 
     def _chunks_of(self, shape: Sequence[Index]) -> Callable[[Writer], Index]:

@@ -62,14 +62,14 @@ class IntegerProducts(Contraction):
         self.column_sums: list[str] = []
 
     def _check_supported(self) -> None:
-        """Refuses other sums, and operands that are not contiguous.
+        """Checks that sums are i32 over one loop of static size, and that operands are contiguous.
 
         Raises:
-            Unsupported: the contraction has one.
+            Unsupported: the contraction has another form.
         """
         contraction = self.contraction
         if contraction.element != "i32" or len(contraction.depth) > 1:
-            raise Unsupported("sums of other numbers, or over several dimensions")
+            raise Unsupported("sums of other types than i32, or over several dimensions")
         if not isinstance(contraction.depth[0].size, int):
             raise Unsupported("a depth of dynamic size")
         columns = [s.form.dim == contraction.columns.id for s in contraction.subscripts(contraction.right)]
@@ -144,9 +144,9 @@ class IntegerProducts(Contraction):
         """Interleaves the columns into the panel."""
 
         def pack(step: Index, present: int) -> None:
-            for number, vector in enumerate(self._interleaved(step, present)):
-                at = panel.at([self.writer.index(step), self.writer.index(number * self.dot.lanes)])
-                self.writer.line(f"vector.store {vector}, {at} : {panel.type}, {self.dot.type}")
+            for index, vector in enumerate(self._interleaved(step, present)):
+                address = panel.at([self.writer.index(step), self.writer.index(index * self.dot.lanes)])
+                self.writer.line(f"vector.store {vector}, {address} : {panel.type}, {self.dot.type}")
 
         full, rest = divmod(self._depth, self.dot.group)
         self.nest.plain_loop(0, full, 1, lambda step: pack(step, self.dot.group))
@@ -154,16 +154,16 @@ class IntegerProducts(Contraction):
             pack(full, rest)
 
     def _interleaved(self, step: Index, present: int) -> list[str]:
-        """The columns at a group of steps of the depth, of which `present` exist; the others are zeros."""
+        """The columns at a group of steps of the depth: `present` steps, padded with zeros to a whole group."""
         writer, contraction = self.writer, self.contraction
         active = self.block.active[0]
         mask = None if active is None else first_lanes(writer, active, self.dot.width)
         rows = []
-        for number in range(present):
-            position = writer.add(writer.mul(step, self.dot.group), number)
+        for index in range(present):
+            position = writer.add(writer.mul(step, self.dot.group), index)
             self.nest.indices |= {contraction.depth[0].id: position, self.columns.id: self.block.begin}
             lanes = replace(self.nest.lanes(mask, active=active), width=self.dot.width)
-            loaded = contraction.load_input(self.right_factor.number, lanes)
+            loaded = contraction.load_input(self.right_factor.input, lanes)
             rows.append(self.right_factor.element(writer, loaded.name, self.dot.width))
         zeros = writer.constant("dense<0>", self.dot.elements)
         return interleave(writer, [*rows, *[zeros] * (self.dot.group - present)], self.dot.lanes)
@@ -172,9 +172,11 @@ class IntegerProducts(Contraction):
         """The interleaved columns at a group of steps, from the panel or from the operand."""
         if self.panel is None:
             return self._interleaved(step, present)
-        at = [self.panel.at([self.writer.index(step), self.writer.index(v * self.dot.lanes)])
-              for v in range(self.dot.group)]  # fmt: skip
-        return [self.writer.op(f"vector.load {place} : {self.panel.type}, {self.dot.type}") for place in at]
+        addresses = [self.panel.at([self.writer.index(step), self.writer.index(v * self.dot.lanes)])
+                     for v in range(self.dot.group)]  # fmt: skip
+        return [
+            self.writer.op(f"vector.load {address} : {self.panel.type}, {self.dot.type}") for address in addresses
+        ]
 
     # The tiles
 
@@ -198,9 +200,9 @@ class IntegerProducts(Contraction):
         dot, group = self.dot, self.dot.group
         count = len(rows) + with_columns
 
-        def step(at: Index, carried: list[LaneValue], present: int = group) -> list[LaneValue]:
-            right = self._right(at, present)
-            left = [*(self.left.load(row, at) for row in rows), *[dot.ones] * with_columns]
+        def step(index: Index, carried: list[LaneValue], present: int = group) -> list[LaneValue]:
+            right = self._right(index, present)
+            left = [*(self.left.load(row, index) for row in rows), *[dot.ones] * with_columns]
             pairs = [(a, b) for a in left for b in right]
             return [LaneValue(dot.add(t.name, a, b), "i32", True) for t, (a, b) in zip(carried, pairs, strict=True)]
 
@@ -223,7 +225,7 @@ class IntegerProducts(Contraction):
         return total if right is None else self._minus_product(total, right, self.left.load_sum(row))
 
     def _zero(self, factor: ShortIntegers, lanes: Lanes) -> str | None:
-        """The number that is subtracted from the elements of a factor, as a vector; None for 0."""
+        """The zero point that is subtracted from the elements of a factor, as a vector; None for 0."""
         if not factor.is_shifted:
             return None
         zero = self.dot.zeros

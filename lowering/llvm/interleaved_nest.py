@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from oneflow.dialect._mlir import ir
-from oneflow.lowering.kernels.nodes import Linear, Node, Structure, Use
+from oneflow.lowering.kernels.nodes import AffineForm, Node, Structure, Use
 from oneflow.lowering.llvm.iteration_space import IterationSpace, Loop, Subscript
 from oneflow.lowering.llvm.kernel import Kernel, Tensor
 from oneflow.lowering.llvm.lanes import Lanes, LaneValue, NeedsScalars
@@ -55,12 +55,12 @@ class PairedSpace(IterationSpace):
         """The subscripts of an access; the two last loops are one subscript, in which lanes have stride 2, where the
         last dimension has no more elements than the pair.
         """
-        *subscripts, last = super().subscripts(node, use) or [Subscript(Linear(()), 1)]
+        *subscripts, last = super().subscripts(node, use) or [Subscript(AffineForm(()), 1)]
         vector = self.outer[-1].id
         loops = (vector, self.pair.id)
         if not subscripts or (subscripts[-1].form.dim, last.form.dim) != loops or last.size != 2:
             return [*subscripts, last]
-        form = Linear(((vector, 2), (self.pair.id, 1)))
+        form = AffineForm(((vector, 2), (self.pair.id, 1)))
         return [*subscripts[:-1], Subscript(form, self.writer.mul(subscripts[-1].size, 2))]
 
 

@@ -64,28 +64,28 @@ def read_kernel(func: ir.Operation) -> Kernel:
     """The kernel of a function at the `kernels` stage."""
     kernel = Kernel(ir.StringAttr(func.attributes["sym_name"]).value, func)
     arguments = list(kernel.block.arguments)
-    for number, argument in enumerate(arguments):
-        _add_argument(kernel, number, argument)
+    for index, argument in enumerate(arguments):
+        _add_argument(kernel, index, argument)
     returned = returned_values(kernel.block)
     kernel.results = [kernel.tensors[a] for a in arguments[len(arguments) - len(returned) :]]
     return kernel
 
 
-def _add_argument(kernel: Kernel, number: int, argument: ir.Value) -> None:
+def _add_argument(kernel: Kernel, index: int, argument: ir.Value) -> None:
     """Adds the parameters of one argument."""
     if not isinstance(argument.type, ir.RankedTensorType):
-        kernel.scalars[argument] = f"%s{number}"
-        kernel.parameters.append((f"%s{number}", str(argument.type)))
+        kernel.scalars[argument] = f"%s{index}"
+        kernel.parameters.append((f"%s{index}", str(argument.type)))
         return
-    kernel.parameters.append((f"%p{number}", POINTER))
+    kernel.parameters.append((f"%p{index}", POINTER))
     shape: list[Index] = []
     for axis in range(argument.type.rank):
         if argument.type.is_dynamic_dim(axis):
-            shape.append(f"%p{number}_{axis}")
-            kernel.parameters.append((f"%p{number}_{axis}", "index"))
+            shape.append(f"%p{index}_{axis}")
+            kernel.parameters.append((f"%p{index}_{axis}", "index"))
         else:
             shape.append(argument.type.get_dim_size(axis))
-    kernel.tensors[argument] = Tensor(f"%p{number}", tuple(shape), str(argument.type.element_type))
+    kernel.tensors[argument] = Tensor(f"%p{index}", tuple(shape), str(argument.type.element_type))
 
 
 _SETUP = frozenset({"arith.constant", "tensor.empty", "linalg.fill", "tensor.dim", "func.return"})

@@ -47,9 +47,9 @@ class Lanes:
         writer, kernel: the function that is written, and its kernel.
         width: the number of lanes, None for scalars.
         mask: the mask of the active lanes, None where all lanes are active.
-        preheader: the lines before the loop, which take operations on loop-invariant values.
+        preheader: the lines before the loop, for operations on loop-invariant values.
         captured: the scalars that bodies capture, see `body_cloner.captured_scalar`.
-        active: the number of active lanes, where it is known besides the mask.
+        active: the number of active lanes, where this number is known too.
         loop: the loop whose iterations are the lanes.
         prefetches: whether loads prefetch memory further on.
     """
@@ -83,7 +83,7 @@ class Lanes:
 
     @property
     def invariant_lines(self) -> list[str]:
-        """The lines that take loop-invariant operations."""
+        """The lines to which loop-invariant operations are written."""
         return self.writer.lines if self.preheader is None else self.preheader
 
     def constant(self, value: str, element: str) -> LaneValue:
@@ -91,7 +91,7 @@ class Lanes:
         return LaneValue(self.writer.constant(value, element), element)
 
     def load(self, memory: MemRef, indices: Sequence[str], element: str, is_vector: bool) -> LaneValue:
-        """Loads the element at `indices`, or the vector that begins there. Bools are bytes in memory."""
+        """Loads the element at `indices`, or the vector from `indices` on. Bools are bytes in memory."""
         stored = memory_type(element)
         if not is_vector:
             name = self.hoisted(f"memref.load {memory.at(indices)} : {memory.type}")
@@ -111,10 +111,10 @@ class Lanes:
         w, width = self.writer, self.width or 1
         last = w.binary("addi", indices[-1], width - 1)
         halves = []
-        for number, start in enumerate((indices[-1], last)):
+        for half, start in enumerate((indices[-1], last)):
             lanes = replace(self, mask=None, preheader=None, active=None)
             if self.active is not None:
-                remaining = w.binary("subi", w.binary("muli", self.active, 2), width if number else 1)
+                remaining = w.binary("subi", w.binary("muli", self.active, 2), width if half else 1)
                 lanes.mask = first_lanes(w, remaining, width)
             halves.append(lanes.load(memory, [*indices[:-1], start], element, True).name)
         picked = [2 * i if 2 * i < width else 2 * i + 1 for i in range(width)]
@@ -126,14 +126,14 @@ class Lanes:
         w, width = self.writer, self.width or 1
         both, element = self.type(values[0].element), values[0].element
         names = ", ".join(self.broadcast(v) for v in values)
-        for number in range(2):
+        for half in range(2):
             lanes = replace(self, mask=None, preheader=None, active=None)
             if self.active is not None:
-                remaining = w.binary("subi", w.binary("muli", self.active, 2), number * width)
+                remaining = w.binary("subi", w.binary("muli", self.active, 2), half * width)
                 lanes.mask = first_lanes(w, remaining, width)
-            picked = [(number * width + i) // 2 + i % 2 * width for i in range(width)]
+            picked = [(half * width + i) // 2 + i % 2 * width for i in range(width)]
             joined = LaneValue(w.op(f"vector.shuffle {names} {picked} : {both}, {both}"), element, True)
-            lanes.store(joined, memory, [*indices[:-1], w.index(w.add(indices[-1], number * width))], True)
+            lanes.store(joined, memory, [*indices[:-1], w.index(w.add(indices[-1], half * width))], True)
 
     def store(self, value: LaneValue, memory: MemRef, indices: Sequence[str], is_vector: bool) -> None:
         """Stores a value as `load` reads it."""
@@ -141,14 +141,14 @@ class Lanes:
         if stored != value.element:
             kinds = f"{self.type(value.element, is_vector)} to {self.type(stored, is_vector)}"
             name = self.writer.op(f"arith.extui {name} : {kinds}")
-        at = memory.at(indices)
+        address = memory.at(indices)
         if not is_vector:
-            self.writer.line(f"memref.store {name}, {at} : {memory.type}")
+            self.writer.line(f"memref.store {name}, {address} : {memory.type}")
         elif self.mask is None:
-            self.writer.line(f"vector.store {name}, {at} : {memory.type}, {self.type(stored)}")
+            self.writer.line(f"vector.store {name}, {address} : {memory.type}, {self.type(stored)}")
         else:
             types = f"{memory.type}, {self.type('i1')}, {self.type(stored)}"
-            self.writer.line(f"vector.maskedstore {at}, {self.mask}, {name} : {types}")
+            self.writer.line(f"vector.maskedstore {address}, {self.mask}, {name} : {types}")
 
 
 def first_lanes(writer: Writer, count: Index, width: int) -> str:

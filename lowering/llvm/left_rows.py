@@ -1,6 +1,7 @@
 """The copy of a chunk of rows of the left operand of a product of short integers.
 
-Rows are elements for the instruction, contiguous, and padded with zeros to full vectors. Output is MLIR text.
+Rows have the element type of the instruction, are contiguous, and are padded with zeros to full vectors. Output is
+MLIR text.
 """
 
 from __future__ import annotations
@@ -46,18 +47,18 @@ class LeftRows:
 
     def load(self, row: Index, step: Index) -> str:
         """A vector with the elements of a row at a group of steps of the depth in every lane."""
-        at = self.lanes.at([self._number(row), self.writer.index(step)])
-        lane = self.writer.op(f"memref.load {at} : {self.lanes.type}")
+        address = self.lanes.at([self._index(row), self.writer.index(step)])
+        lane = self.writer.op(f"memref.load {address} : {self.lanes.type}")
         return self.writer.op(f"vector.broadcast {lane} : i32 to {self.dot.type}")
 
     def load_sum(self, row: Index) -> str:
         """A vector with the sum of a row in every lane."""
         assert self.sums is not None
-        total = self.writer.op(f"memref.load {self.sums.at([self._number(row)])} : {self.sums.type}")
+        total = self.writer.op(f"memref.load {self.sums.at([self._index(row)])} : {self.sums.type}")
         return self.writer.op(f"vector.broadcast {total} : i32 to {self.dot.type}")
 
-    def _number(self, row: Index) -> str:
-        """The number of a row in the copy."""
+    def _index(self, row: Index) -> str:
+        """The index of a row in the copy."""
         return self.writer.index(row) if self.begin == 0 else self.writer.binary("subi", row, self.begin)
 
     def _copy_row(self, row: str) -> None:
@@ -70,26 +71,26 @@ class LeftRows:
         if self.sums is not None:
             kind = f"{self.dot.type} into i32"
             total = self.writer.op(f"vector.reduction <add>, {self._sum_lanes(row)} : {kind}")
-            self.writer.line(f"memref.store {total}, {self.sums.at([self._number(row)])} : {self.sums.type}")
+            self.writer.line(f"memref.store {total}, {self.sums.at([self._index(row)])} : {self.sums.type}")
 
     def _copy_vector(self, row: str, at: Index, mask: str | None) -> None:
         """Copies a vector of a row; lanes without `mask` are 0."""
         self.nest.indices[self.loop.id] = at
         lanes = replace(self.nest.lanes(mask, loop=self.loop), width=self.dot.width)
-        loaded = self.contraction.load_input(self.factor.number, lanes)
+        loaded = self.contraction.load_input(self.factor.input, lanes)
         value = self.factor.element(self.writer, loaded.name, self.dot.width)
         if mask is not None:
             zeros = self.writer.constant("dense<0>", self.dot.elements)
             value = self.writer.op(f"arith.select {mask}, {value}, {zeros} : {lanes.type('i1')}, {self.dot.elements}")
-        place = self.memory.at([self._number(row), self.writer.index(at)])
-        self.writer.line(f"vector.store {value}, {place} : {self.memory.type}, {self.dot.elements}")
+        address = self.memory.at([self._index(row), self.writer.index(at)])
+        self.writer.line(f"vector.store {value}, {address} : {self.memory.type}, {self.dot.elements}")
 
     def _sum_lanes(self, row: str) -> str:
         """The sums of the elements of a row by lane."""
 
         def step(at: str, carried: list[LaneValue]) -> list[LaneValue]:
-            place = self.lanes.at([self._number(row), at])
-            vector = self.writer.op(f"vector.load {place} : {self.lanes.type}, {self.dot.type}")
+            address = self.lanes.at([self._index(row), at])
+            vector = self.writer.op(f"vector.load {address} : {self.lanes.type}, {self.dot.type}")
             return [LaneValue(self.dot.add(carried[0].name, vector, self.dot.ones), "i32", True)]
 
         start = [LaneValue(self.dot.zeros, "i32", True)]

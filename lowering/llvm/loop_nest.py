@@ -11,7 +11,7 @@ from enum import Enum
 
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.dtypes import element_bits
-from oneflow.lowering.kernels.nodes import Linear, Node, Structure
+from oneflow.lowering.kernels.nodes import AffineForm, Node, Structure
 from oneflow.lowering.llvm.iteration_space import IterationSpace, Loop
 from oneflow.lowering.llvm.kernel import Kernel
 from oneflow.lowering.llvm.lanes import Lanes, LaneValue, first_lanes
@@ -129,8 +129,8 @@ class LoopNest:
 
         self.loop(begin, end, step, [], write)
 
-    def index(self, form: Linear) -> Index:
-        """The value of a linear form of the loops at the current point."""
+    def index(self, form: AffineForm) -> Index:
+        """The value of an affine form of the loops at the current point."""
         total: Index = form.constant
         for loop, coefficient in form.terms:
             total = self.writer.add(total, self.writer.mul(self.indices[loop], coefficient))
@@ -147,7 +147,7 @@ class LoopNest:
 
 
 def phases_of(structure: Structure) -> dict[Node, int]:
-    """The phase of each node; a node that needs a finished reduction runs in a later phase than the reduction.
+    """The phase of each node; a node that reads a finished reduction runs in a later phase than the reduction.
 
     Each phase has one inner loop nest. A node without inner loops runs before the inner loop nest of its phase.
     """
@@ -157,12 +157,12 @@ def phases_of(structure: Structure) -> dict[Node, int]:
         phase = 0
         for use in (*node.inputs, *node.outputs):
             if use.value in producers:
-                producer, number = producers[use.value]
-                phase = max(phase, phases[producer] + int(is_finished_by_loops(producer, number)))
+                producer, result = producers[use.value]
+                phase = max(phase, phases[producer] + int(is_finished_by_loops(producer, result)))
         phases[node] = phase
     return phases
 
 
-def is_finished_by_loops(node: Node, number: int) -> bool:
-    """Whether result `number` of a node is a reduction, which is finished after the inner loops."""
-    return bool(node.nonunit_reductions) and not node.is_scan_result(number)
+def is_finished_by_loops(node: Node, result: int) -> bool:
+    """Whether the result with index `result` of a node is a reduction, which is finished after the inner loops."""
+    return bool(node.nonunit_reductions) and not node.is_scan_result(result)

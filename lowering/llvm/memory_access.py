@@ -66,9 +66,9 @@ class MemoryAccess:
     def indices(self, subscripts: Sequence[Subscript], lanes: Lanes) -> tuple[list[str], int]:
         """The indices of subscripts, and the stride in elements from lane to lane (0: all lanes read one element)."""
         lane_stride = 0
-        for number, subscript in enumerate(subscripts):
+        for axis, subscript in enumerate(subscripts):
             stride = dict(subscript.form.terms).get(lanes.loop.id, 0) if lanes.loop and lanes.width else 0
-            if stride < 0 or (stride and number != len(subscripts) - 1):
+            if stride < 0 or (stride and axis != len(subscripts) - 1):
                 raise NeedsScalars("strided lanes")
             lane_stride = lane_stride or stride
         writer = self.nest.writer
@@ -81,13 +81,13 @@ class MemoryAccess:
         """The values of `linalg.index` in a body, by loop dimension."""
         writer, values = self.nest.writer, {}
         for dim in index_dims(node):
-            at = self.nest.indices.get(node.names[dim], 0)
-            value = LaneValue(writer.index(at), "index")
-            if lanes.width and lanes.loop and node.names[dim] == lanes.loop.id:
+            index = self.nest.indices.get(node.loop_ids[dim], 0)
+            value = LaneValue(writer.index(index), "index")
+            if lanes.width and lanes.loop and node.loop_ids[dim] == lanes.loop.id:
                 kind = lanes.type("index")
                 steps = writer.op(f"vector.step : {kind}")
                 base = writer.op(f"vector.broadcast {value.name} : index to {kind}")
-                value = LaneValue(writer.op(f"arith.addi {base}, {steps} : {kind}"), "index", True, at)
+                value = LaneValue(writer.op(f"arith.addi {base}, {steps} : {kind}"), "index", True, index)
             values[dim] = value
         return values
 
@@ -100,8 +100,8 @@ class MemoryAccess:
 
     def prefetch(self, memory: MemRef, indices: Sequence[str]) -> None:
         """Prefetches the cache line of an element, which may be beyond the end of the tensor."""
-        at = memory.at(indices)
-        self.nest.writer.line(f"memref.prefetch {at}, read, locality<3>, data : {memory.type}")
+        element = memory.at(indices)
+        self.nest.writer.line(f"memref.prefetch {element}, read, locality<3>, data : {memory.type}")
 
     def exceeds_cache(self, subscripts: Sequence[Subscript], element: str) -> bool:
         """Whether a tensor of static size does not fit in the L2 cache."""

@@ -20,7 +20,7 @@ from oneflow.lowering.llvm.writer import Index
 
 @dataclass
 class MicroKernel:
-    """Writes the steps of register tiles, whose right operand is in a panel or is read where it is."""
+    """Writes the steps of register tiles, whose right operand is packed into a panel or is read in place."""
 
     contraction: ContractionNest
     block: ColumnBlock
@@ -32,7 +32,7 @@ class MicroKernel:
     ) -> list[LaneValue]:  # fmt: skip
         """Writes one step of the depth; `rows` are the induction variables of each row. Returns the accumulators.
 
-        `load` loads the left operand for the number of a row from a copy.
+        `load` loads the left operand of a row, by its index in `rows`, from a packed copy.
         """
         contraction, nest = self.contraction, self.contraction.nest
         depth = contraction.depth_index() if self.panel is not None else 0

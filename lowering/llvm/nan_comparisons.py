@@ -29,17 +29,17 @@ def join_nan_comparisons(module: ir.Module) -> None:
                 break
 
 
-def _joined(place: ir.Operation, comparison: ir.Value, tests: ir.Value) -> ir.Value | None:
-    """The condition in its second form; None if `comparison` or `tests` are something else."""
-    both, test = _owner(comparison, "arith.cmpf"), _owner(tests, "arith.andi")
-    if both is None or test is None:
+def _joined(disjunction: ir.Operation, comparison: ir.Value, tests: ir.Value) -> ir.Value | None:
+    """The second form of a disjunction, before that operation; None if its operands have another form."""
+    compare, test = _owner(comparison, "arith.cmpf"), _owner(tests, "arith.andi")
+    if compare is None or test is None:
         return None
-    predicate = ir.IntegerAttr(both.attributes["predicate"]).value
+    predicate = ir.IntegerAttr(compare.attributes["predicate"]).value
     for is_nan, is_number in (test.operands, reversed(list(test.operands))):
         tested = {_tested_for_nan(is_nan), _tested_for_number(is_number)}
-        if predicate in _UNORDERED and None not in tested and tested == {*both.operands}:
-            with ir.InsertionPoint(place), place.location:
-                unordered = arith.CmpFOp(_UNORDERED[predicate], *both.operands).result
+        if predicate in _UNORDERED and None not in tested and tested == {*compare.operands}:
+            with ir.InsertionPoint(disjunction), disjunction.location:
+                unordered = arith.CmpFOp(_UNORDERED[predicate], *compare.operands).result
                 return arith.AndIOp(unordered, is_number).result
     return None
 

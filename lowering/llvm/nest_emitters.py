@@ -1,7 +1,7 @@
 """Writes one loop nest: the emitters of its parts, and all nodes at one point of the outer loops.
 
-Each phase has the nodes without inner loops, and then an inner loop nest. Input is the structure of a kernel, output
-MLIR text on lanes.
+A phase consists of the nodes without inner loops, and then of one inner loop nest. Input is the structure of a
+kernel, output MLIR text on lanes.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class NestEmitters:
     def _inner_nest(self, nodes: Sequence[Node], lanes: Lanes) -> InnerNest:
         """The inner nest of the nodes of one phase."""
         keys = [(n, i) for n in nodes for i in range(len(n.results)) if is_finished_by_loops(n, i)]
-        sums = [number for number, key in enumerate(keys) if is_reassociable_sum(*key)]
+        sums = [i for i, key in enumerate(keys) if is_reassociable_sum(*key)]
         cascade = self._cascade(nodes) if sums else None
 
         def step(inner_lanes: Lanes, carried: list[LaneValue]) -> list[LaneValue]:

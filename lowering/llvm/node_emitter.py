@@ -13,7 +13,7 @@ from oneflow.lowering.llvm.lanes import Lanes, LaneValue
 from oneflow.lowering.llvm.loop_nest import LoopNest, Vectorized
 from oneflow.lowering.llvm.value_storage import ValueStorage
 
-#: An accumulator: a node and the number of its result.
+#: An accumulator: a node and the index of its result.
 Accumulator = tuple[Node, int]
 
 
@@ -29,30 +29,30 @@ class NodeEmitter:
     ) -> dict[Accumulator, LaneValue]:
         """Writes a node's body at the current point; returns the node's new accumulators."""
         known = accumulators or {}
-        arguments = [self._operand(node, number, lanes) for number in range(len(node.inputs))]
-        for number in range(len(node.results)):
-            arguments.append(known.get((node, number)) or self._initial_value(node, number, lanes))
+        arguments = [self._operand(node, i, lanes) for i in range(len(node.inputs))]
+        for result in range(len(node.results)):
+            arguments.append(known.get((node, result)) or self._initial_value(node, result, lanes))
         indices = self.storage.memory.index_values(node, lanes)
         updated = {}
-        for number, value in enumerate(BodyCloner(lanes, indices).run(node.body, arguments)):
-            if (node, number) in known:
-                updated[node, number] = self._select_active(value, known[node, number], lanes)
+        for result, value in enumerate(BodyCloner(lanes, indices).run(node.body, arguments)):
+            if (node, result) in known:
+                updated[node, result] = self._select_active(value, known[node, result], lanes)
             else:
-                self.storage.write(node, number, value, lanes)
+                self.storage.write(node, result, value, lanes)
         return updated
 
-    def _operand(self, node: Node, number: int, lanes: Lanes) -> LaneValue:
+    def _operand(self, node: Node, operand: int, lanes: Lanes) -> LaneValue:
         """The body's argument for an operand. An unused operand is not read: a pooling window only has a shape."""
-        argument = node.body.arguments[number]
+        argument = node.body.arguments[operand]
         if any(True for _ in argument.uses):
-            return self.storage.read(node, node.inputs[number], lanes)
+            return self.storage.read(node, node.inputs[operand], lanes)
         return LaneValue("%unused", str(argument.type))
 
-    def _initial_value(self, node: Node, number: int, lanes: Lanes) -> LaneValue:
+    def _initial_value(self, node: Node, result: int, lanes: Lanes) -> LaneValue:
         """The body's argument for a destination that is not accumulated, if the body uses the argument."""
-        argument = node.body.arguments[len(node.inputs) + number]
+        argument = node.body.arguments[len(node.inputs) + result]
         if any(True for _ in argument.uses):
-            return self.storage.initial_value(node, number, lanes)
+            return self.storage.initial_value(node, result, lanes)
         return LaneValue("%unused", str(argument.type))
 
     def _select_active(self, new: LaneValue, old: LaneValue, lanes: Lanes) -> LaneValue:

@@ -46,8 +46,8 @@ class Panel:
         return self.writer.op(f"vector.load {self._at(row, vector * self.width)}, {self.contraction.vector_type}")
 
     def _at(self, row: Index, column: Index) -> str:
-        at = self.memory.at([self.writer.index(row), self.writer.index(column)])
-        return f"{at} : {self.memory.type}"
+        element = self.memory.at([self.writer.index(row), self.writer.index(column)])
+        return f"{element} : {self.memory.type}"
 
     def pack(self) -> None:
         """Copies the columns of the current block."""
@@ -92,8 +92,8 @@ class Panel:
     def _pack_segment(self, loop: Loop, first: Index, begin: str, last: str) -> None:
         """Packs the flat columns from `begin` to `last` of the row that begins at `first`.
 
-        Each vector is packed for all steps of the depth. In an image beyond the L2 cache, all vectors of a row come
-        before the next row, which is in another page of memory.
+        Each vector is packed for all steps of the depth. In an image beyond the L2 cache, all vectors of a row are
+        packed before the next row, which is in another page of memory.
         """
         writer, nest, contraction = self.writer, self.nest, self.contraction
         middle = writer.add(begin, writer.floor_to(writer.binary("subi", last, begin), self.width))
@@ -101,14 +101,14 @@ class Panel:
         mask = first_lanes(writer, active, self.width)
         full, tail = nest.lanes(loop=loop), nest.lanes(mask, active=active, loop=loop)
 
-        def vector(at: str, lanes: Lanes) -> None:
-            nest.indices[loop.id] = writer.binary("subi", at, first)
-            column = writer.binary("subi", at, self.block.begin)
-            self._store(contraction.load(contraction.right, lanes), contraction.depth_index(), column)
+        def vector(column: str, lanes: Lanes) -> None:
+            nest.indices[loop.id] = writer.binary("subi", column, first)
+            column_in_block = writer.binary("subi", column, self.block.begin)
+            self._store(contraction.load(contraction.right, lanes), contraction.depth_index(), column_in_block)
 
         def vectors(inner: Sequence[Loop]) -> None:
             def over_depth(lanes: Lanes) -> Callable[[str], None]:
-                return lambda at: contraction.depth_loops(inner, lambda: vector(at, lanes))
+                return lambda column: contraction.depth_loops(inner, lambda: vector(column, lanes))
 
             nest.plain_loop(begin, middle, self.width, over_depth(full))
             nest.plain_loop(middle, last, self.width, over_depth(tail))
@@ -130,11 +130,11 @@ class Panel:
         here, last_loop = nest.indices, contraction.depth[-1]
         later = here | {outermost.id: self.writer.add(here[outermost.id], PREFETCH_STEPS), last_loop.id: 0}
 
-        def line(at: str) -> None:
-            nest.indices = later | {loop.id: self.writer.binary("subi", at, first)}
+        def cache_lines(column: str) -> None:
+            nest.indices = later | {loop.id: self.writer.binary("subi", column, first)}
             contraction.prefetch(contraction.right, nest.lanes(loop=loop))
 
-        nest.plain_loop(begin, last, self.width, line)
+        nest.plain_loop(begin, last, self.width, cache_lines)
         nest.indices = here
 
     def _pack_transposed(self) -> None:
@@ -148,15 +148,15 @@ class Panel:
             row = self.contraction.depth_index()
             for v in range(self.block.vectors):
                 columns = [self._load_along_depth(v * width + c, lanes) for c in range(width)]
-                for number, value in enumerate(transpose(self.writer, columns)):
-                    self._store(value, self.writer.add(row, number), v * width)
+                for step, value in enumerate(transpose(self.writer, columns)):
+                    self._store(value, self.writer.add(row, step), v * width)
 
         self.nest.plain_loop(0, loop.size, width, squares)
 
-    def _load_along_depth(self, number: int, lanes: Lanes) -> LaneValue:
+    def _load_along_depth(self, column_in_block: int, lanes: Lanes) -> LaneValue:
         """A vector along the depth of a column of the block; columns beyond the end repeat the last column."""
         last = self.writer.binary("subi", self.columns.size, 1)
-        column = self.writer.add(self.block.begin, number)
+        column = self.writer.add(self.block.begin, column_in_block)
         fits = isinstance(self.columns.size, int) and self.columns.size % self.block.size == 0
         self.nest.indices[self.columns.id] = column if fits else self.writer.binary("minui", column, last)
         return self.contraction.load(self.contraction.right, lanes)
@@ -169,8 +169,8 @@ class Panel:
         def column(iv: str) -> None:
             def element() -> None:
                 value = contraction.load(contraction.right, self.nest.scalars)
-                at = self.memory.at([writer.index(contraction.depth_index()), iv])
-                writer.line(f"memref.store {value.name}, {at} : {self.memory.type}")
+                packed = self.memory.at([writer.index(contraction.depth_index()), iv])
+                writer.line(f"memref.store {value.name}, {packed} : {self.memory.type}")
 
             self.nest.indices[self.columns.id] = writer.binary("minui", writer.add(self.block.begin, iv), last)
             contraction.depth_loops(contraction.depth, element)

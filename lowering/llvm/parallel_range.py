@@ -50,9 +50,9 @@ class ParallelRange:
         return launch_text(nest.kernel, writer, writer.product(sizes), self.work)
 
 
-def delinearize(writer: Writer, number: str, sizes: Sequence[Index]) -> list[Index]:
-    """A number as one index for each of `sizes`; the last index moves fastest."""
-    rest, indices = number, []
+def delinearize(writer: Writer, index: str, sizes: Sequence[Index]) -> list[Index]:
+    """A linear index as one index for each of `sizes`; the last one varies fastest (row-major)."""
+    rest, indices = index, []
     for size in reversed(sizes[1:]):
         indices.append(0 if size == 1 else writer.binary("remui", rest, size))
         rest = rest if size == 1 else writer.binary("divui", rest, size)

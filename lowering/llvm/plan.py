@@ -1,9 +1,9 @@
 """The plan of an entry or of a body: sizes, buffers and launches in program order.
 
 Input is a function at the `kernels` stage, output its plan as MLIR text. Buffers of static size are at fixed offsets
-of one workspace and share memory where their lifetimes do not overlap; a pointwise kernel writes over an operand that
-dies. Buffers of dynamic size are allocated during the run. Results are allocated by `oneflow_rt_alloc` and belong to
-the caller, or take the memory of donated arguments. Where memory runs out, the plan returns early.
+of one workspace and share memory where their lifetimes do not overlap; a pointwise kernel overwrites an operand that
+has no later use. Buffers of dynamic size are allocated at run time. Results are allocated by `oneflow_rt_alloc` and
+belong to the caller, or take the memory of donated arguments. Where memory runs out, the plan returns early.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 
 from oneflow.dialect._mlir import ir
 from oneflow.lowering.buffer_assignment import Buffer, Liveness, control_bytes, plan_workspace
+from oneflow.lowering.kernels.graph import callee_of
 from oneflow.lowering.llvm.body_cloner import clone_operation, constant_text
 from oneflow.lowering.llvm.constants import constant_global
-from oneflow.lowering.llvm.control import callee_of
 from oneflow.lowering.llvm.donation import CalledFunctions, DonationAnalysis
 from oneflow.lowering.llvm.kernel import Kernel
 from oneflow.lowering.llvm.lanes import Lanes, LaneValue
@@ -50,9 +50,9 @@ class Plan:
     """Writes one plan.
 
     Attributes:
-        entry, functions: the function, and what is known of the functions that it calls.
+        entry, functions: the function, and the analysis of the functions that it calls.
         writer: the plan that is written.
-        results: where the results go.
+        results: writes the results to the memory of the caller.
         kind: the attributes of the plan's function.
     """
 
@@ -78,47 +78,47 @@ class Plan:
         self.calls = PlanCalls(self.writer, self.memory, self.functions, self.results.slots)
 
     def _plan_memory(self) -> None:
-        """Finds the buffers of the function and their places in the workspace."""
+        """Finds the buffers of the function and their offsets in the workspace."""
         functions = self.functions
         self.liveness = Liveness(self.ops, self.block, functions.kernels)
         self.liveness.share_in_place(self.ops, functions.in_place)
         DonationAnalysis(self.ops, self.block, self.liveness, functions).donate(self.entry)
         self.scratch: dict[int, Buffer] = {}
-        for number, op in enumerate(self.ops):
+        for index, op in enumerate(self.ops):
             if callee_of(op) in functions.controls:
                 size = control_bytes(op, functions.controls[callee_of(op)], functions.workspaces)
-                self.scratch[number] = self.liveness.scratch(number, size)
+                self.scratch[index] = self.liveness.scratch(index, size)
         self.workspace = plan_workspace(self.entry, self.liveness.buffers)
 
     def module_attributes(self) -> dict[str, ir.Attribute]:
         """The metadata of the executable, as attributes of the module."""
-        number = ir.IntegerType.get_signless(64)
+        i64 = ir.IntegerType.get_signless(64)
         kinds = [ir.StringAttr.get(str(v.type)) for v in returned_values(self.block)]
         in_place = [[b.result, b.argument] for b in self.liveness.buffers if b.argument is not None]
         return {
-            "oneflow.workspace": ir.IntegerAttr.get(number, self.workspace),
+            "oneflow.workspace": ir.IntegerAttr.get(i64, self.workspace),
             "oneflow.results": ir.ArrayAttr.get(kinds),
             "oneflow.in_place": ir.ArrayAttr.get([ir.DenseI64ArrayAttr.get(pair) for pair in in_place]),
         }
 
     def emit(self) -> str:
         """The plan's function and its globals as MLIR text."""
-        for number, argument in enumerate(self.block.arguments):
-            self._argument(number, argument)
-        for number, op in enumerate(self.ops[:-1]):
-            self._op(number, op)
-            self.memory.release(number)
-        for number, value in enumerate(returned_values(self.block)):
-            self.results.return_result(number, value, self.values[value], self.memory)
+        for index, argument in enumerate(self.block.arguments):
+            self._argument(index, argument)
+        for index, op in enumerate(self.ops[:-1]):
+            self._op(index, op)
+            self.memory.release(index)
+        for index, value in enumerate(returned_values(self.block)):
+            self.results.return_result(index, value, self.values[value], self.memory)
         memory = [(name, ADDRESS) for name in (*self.results.parameters, "%workspace", "%io")]
         parameters = ", ".join(f"{n}: {t}" for n, t in [*self.parameters, *memory])
         head = f"func.func {reference(plan_symbol(self.name))}({parameters}) attributes {{{self.kind}}} {{"
         tail = ["cf.br ^end", "^end:", "return", "}"]
         return "\n".join([*self.globals, head, *self.writer.head, *self.writer.lines, *tail])
 
-    def _argument(self, number: int, argument: ir.Value) -> None:
+    def _argument(self, index: int, argument: ir.Value) -> None:
         """Adds the parameters of an argument."""
-        address = argument_name(number)
+        address = argument_name(index)
         self.parameters.append((address, ADDRESS))
         shape: list[Index] = []
         for axis in range(argument.type.rank):
@@ -131,10 +131,10 @@ class Plan:
         self.memory.addresses[buffer.number] = address
         self.values[argument] = TensorView(buffer, tuple(shape), str(argument.type.element_type))
 
-    def _op(self, number: int, op: ir.Operation) -> None:
+    def _op(self, index: int, op: ir.Operation) -> None:
         """Writes one operation."""
         if op.name == "func.call":
-            self._call(number, op)
+            self._call(index, op)
         elif op.name == "arith.constant" and isinstance(op.results[0].type, ir.RankedTensorType):
             self._constant(op)
         elif op.name == "tensor.empty" and op.results[0] in self.liveness.buffer_of:
@@ -164,7 +164,7 @@ class Plan:
         return self.memory.address(self.values[value].buffer)
 
     def _index(self, value: ir.Value) -> Index:
-        """The value of an index: a number or a name."""
+        """The value of an index: an int if it is constant, the name of the SSA value otherwise."""
         owner = None if isinstance(value, ir.BlockArgument) else value.owner
         if owner is not None and owner.name == "arith.constant":
             return int(constant_text(owner))
@@ -180,21 +180,21 @@ class Plan:
 
     def _dim(self, op: ir.Operation) -> None:
         """A size of a tensor."""
-        tensor, position = op.operands
+        tensor, axis = op.operands
         shape = self.values[tensor].shape if tensor in self.values else self._empty_shape(tensor)
-        size = shape[int(constant_text(position.owner))]
+        size = shape[int(constant_text(axis.owner))]
         self.scalars[op.results[0]] = LaneValue(self.writer.index(size), "index")
 
     def _extract(self, op: ir.Operation) -> None:
         """Loads an element of a tensor as a scalar."""
         view, writer = self.values[op.operands[0]], self.writer
         offset: Index = 0
-        for size, position in zip(view.shape, list(op.operands)[1:], strict=True):
-            offset = writer.add(writer.mul(offset, size), self._index(position))
+        for size, index in zip(view.shape, list(op.operands)[1:], strict=True):
+            offset = writer.add(writer.mul(offset, size), self._index(index))
         kind = memory_type(view.element)
-        number = writer.op(f"arith.index_cast {writer.index(offset)} : index to i64")
+        integer = writer.op(f"arith.index_cast {writer.index(offset)} : index to i64")
         pointer = self.memory.address(view.buffer)
-        address = writer.op(f"llvm.getelementptr {pointer}[{number}] : ({ADDRESS}, i64) -> {ADDRESS}, {kind}")
+        address = writer.op(f"llvm.getelementptr {pointer}[{integer}] : ({ADDRESS}, i64) -> {ADDRESS}, {kind}")
         value = writer.op(f"llvm.load {address} : {ADDRESS} -> {kind}")
         if kind != view.element:
             value = writer.op(f"arith.trunci {value} : {kind} to {view.element}")
@@ -211,7 +211,7 @@ class Plan:
         self.memory.addresses[buffer.number] = writer.op(f"llvm.inttoptr {integer} : i64 to {ADDRESS}")
         self.values[result] = TensorView(buffer, tuple(result.type.shape), str(result.type.element_type))
 
-    def _call(self, number: int, op: ir.Operation) -> None:
+    def _call(self, index: int, op: ir.Operation) -> None:
         """A call of a kernel, an external kernel, bodies, or a run-time check."""
         callee, functions = callee_of(op), self.functions
         if not any(callee in known for known in (functions.kernels, functions.external, functions.controls)):
@@ -228,7 +228,7 @@ class Plan:
         if callee in functions.external:
             self.calls.run_external(callee, [*arguments, *results])
         else:
-            self.calls.run_control(op, self.scratch[number], arguments, results)
+            self.calls.run_control(op, self.scratch[index], arguments, results)
 
     def _launch_arguments(self, value: ir.Value) -> list[str]:
         """The arguments of a launch for a tensor or a scalar."""

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 from oneflow.dialect._mlir import ir
 from oneflow.lowering.buffer_assignment import Buffer
-from oneflow.lowering.llvm.control import ControlWriter, callee_of
+from oneflow.lowering.kernels.graph import callee_of
+from oneflow.lowering.llvm.control import ControlWriter
 from oneflow.lowering.llvm.donation import CalledFunctions
 from oneflow.lowering.llvm.plan_memory import PlanMemory
 from oneflow.lowering.llvm.plan_results import io_slot
@@ -27,8 +28,8 @@ class PlanCalls:
 
     Attributes:
         writer, memory: the plan that is written, and the addresses of its buffers.
-        functions: what is known of the functions that the plan calls.
-        first_slot: the number of the slot of `io` for the first external kernel.
+        functions: the analysis of the functions that the plan calls.
+        first_slot: the index of the slot of `io` for the first external kernel.
         may_have_failed: whether a run-time check of an earlier kernel may have failed.
     """
 
@@ -66,17 +67,17 @@ class PlanCalls:
     def run_external(self, callee: str, addresses: Sequence[str]) -> None:
         """Runs an external kernel, with the addresses of all tensors in an array."""
         writer, kind = self.writer, f"memref<{max(len(addresses), 1)}xi64>"
-        number = self.functions.external.index(callee)
+        index = self.functions.external.index(callee)
         array = writer.fresh()
         writer.head.append(f"{array} = memref.alloca() : {kind}")
-        for position, address in enumerate(addresses):
+        for i, address in enumerate(addresses):
             integer = writer.op(f"llvm.ptrtoint {address} : {ADDRESS} to i64")
-            writer.line(f"memref.store {integer}, {array}[{writer.index(position)}] : {kind}")
-        first = self.first_slot + 2 * number
+            writer.line(f"memref.store {integer}, {array}[{writer.index(i)}] : {kind}")
+        first = self.first_slot + 2 * index
         slots = [io_slot(writer, first), io_slot(writer, first + 1)]
         function, context = (writer.op(f"llvm.load {slot} : {ADDRESS} -> i64") for slot in slots)
         arguments = (
-            f"{function}, {context}, {integer_address(writer, array, kind)}, {writer.constant(str(number), 'i32')}"
+            f"{function}, {context}, {integer_address(writer, array, kind)}, {writer.constant(str(index), 'i32')}"
         )
         writer.line(f"func.call @oneflow_rt_call({arguments}) : (i64, i64, i64, i32) -> ()")
         self._stop_if_failed()

@@ -1,4 +1,4 @@
-"""The addresses of a plan's buffers: arguments, results, offsets of the workspace, allocations during the run.
+"""The addresses of a plan's buffers: arguments, results, offsets of the workspace, allocations at run time.
 
 Input is the result of the memory planner (`lowering/buffer_assignment.py`), output MLIR text.
 """
@@ -22,13 +22,13 @@ class PlanMemory:
     Attributes:
         writer: the plan that is written.
         buffers: the buffers of the plan.
-        given: the addresses of results whose memory the caller gives.
+        result_addresses: the addresses of results whose memory the caller allocates; empty if the plan allocates it.
         record_address: writes what a caller needs to know about the memory of a result.
     """
 
     writer: Writer
     buffers: Sequence[Buffer]
-    given: Sequence[str]
+    result_addresses: Sequence[str]
     record_address: Callable[[int, str], None]
     addresses: dict[int, str] = field(default_factory=dict)
 
@@ -43,7 +43,7 @@ class PlanMemory:
         return self.addresses[buffer.number]
 
     def allocate(self, view: TensorView) -> None:
-        """Gives a buffer an address, unless it has one."""
+        """Assigns an address to a buffer, unless it has one."""
         buffer = view.buffer
         if buffer.number in self.addresses:
             return
@@ -56,8 +56,8 @@ class PlanMemory:
         buffer = view.buffer
         if buffer.argument is not None:
             return argument_name(buffer.argument)
-        if buffer.result is not None and self.given:
-            return self.given[buffer.result]
+        if buffer.result is not None and self.result_addresses:
+            return self.result_addresses[buffer.result]
         if buffer.offset is not None:
             return self.in_workspace(buffer.offset)
         kind = "temporary" if buffer.result is None else "alloc"
@@ -67,12 +67,12 @@ class PlanMemory:
     def in_workspace(self, offset: int) -> str:
         """The address at an offset of the workspace."""
         # Constant offsets in llvm.getelementptr have 32 bits; workspaces can be larger.
-        number = self.writer.constant(str(offset), "i64")
-        return self.writer.op(f"llvm.getelementptr %workspace[{number}] : ({ADDRESS}, i64) -> {ADDRESS}, i8")
+        constant = self.writer.constant(str(offset), "i64")
+        return self.writer.op(f"llvm.getelementptr %workspace[{constant}] : ({ADDRESS}, i64) -> {ADDRESS}, i8")
 
-    def release(self, number: int) -> None:
-        """Frees the allocated buffers that die at operation `number`."""
-        for buffer in self._released_after.get(number, ()):
+    def release(self, index: int) -> None:
+        """Frees the allocated buffers whose last use is operation `index`."""
+        for buffer in self._released_after.get(index, ()):
             if buffer.number in self.addresses:
                 address = self.address(buffer)
                 self.writer.line(f"func.call @oneflow_rt_release{PLAN_SUFFIX}({address}) : ({ADDRESS}) -> ()")
@@ -92,6 +92,6 @@ class PlanMemory:
         return self.writer.op(f"func.call @oneflow_rt_times({names}) : (index, index) -> index")
 
 
-def argument_name(number: int) -> str:
+def argument_name(index: int) -> str:
     """The parameter of a plan for the address of an argument."""
-    return f"%in{number}"
+    return f"%in{index}"

@@ -1,4 +1,4 @@
-"""The results of a plan: an entry returns addresses and sizes in slots of `io`, a body writes to given memory.
+"""The results of a plan: an entry returns addresses and sizes in slots of `io`, a body writes to the caller's memory.
 
 `io` has one slot for the address of each argument and result, each followed by the slots of its dynamic sizes, and at
 its end the function and the context of each external kernel. A result that takes the memory of an argument has the
@@ -20,7 +20,7 @@ from oneflow.lowering.llvm.writer import Index, Writer
 
 
 class PlanResults(Protocol):
-    """Where the results of a plan go."""
+    """Writes the results of a plan to the memory of its caller. `result` is the index of a result."""
 
     @property
     def parameters(self) -> Sequence[str]:
@@ -30,16 +30,16 @@ class PlanResults(Protocol):
     def slots(self) -> int:
         """The number of slots of `io` before the slots of external kernels."""
 
-    def record_address(self, number: int, address: str) -> None:
+    def record_address(self, result: int, address: str) -> None:
         """Writes what the caller needs to know about the memory of a result."""
 
-    def return_result(self, number: int, value: ir.Value, view: TensorView, memory: PlanMemory) -> None:
+    def return_result(self, result: int, value: ir.Value, view: TensorView, memory: PlanMemory) -> None:
         """Writes a result; one without its own memory, such as an argument or a constant, is copied."""
 
 
-def io_slot(writer: Writer, number: int) -> str:
+def io_slot(writer: Writer, index: int) -> str:
     """The address of a slot of `io`."""
-    return writer.op(f"llvm.getelementptr %io[{number}] : ({ADDRESS}) -> {ADDRESS}, i64")
+    return writer.op(f"llvm.getelementptr %io[{index}] : ({ADDRESS}) -> {ADDRESS}, i64")
 
 
 def dynamic_count(value: ir.Value) -> int:
@@ -61,32 +61,32 @@ class ReturnedResults:
         *offsets, self.slots = accumulate(widths, initial=0)
         self._slot_of = offsets[len(self.arguments) :]
 
-    def record_address(self, number: int, address: str) -> None:
+    def record_address(self, result: int, address: str) -> None:
         """Stores the address of a result for the caller, who frees the result in any case."""
-        slot = io_slot(self.writer, self._slot_of[number])
+        slot = io_slot(self.writer, self._slot_of[result])
         self.writer.line(f"llvm.store {address}, {slot} : {ADDRESS}, {ADDRESS}")
 
-    def return_result(self, number: int, value: ir.Value, view: TensorView, memory: PlanMemory) -> None:
+    def return_result(self, result: int, value: ir.Value, view: TensorView, memory: PlanMemory) -> None:
         """Stores the dynamic sizes of a result, and copies a result without its own memory."""
-        if view.buffer.result != number:
+        if view.buffer.result != result:
             size = self.writer.index(memory.bytes_of(view))
             call = f"func.call @oneflow_rt_alloc{PLAN_SUFFIX}({size}) : (index) -> {ADDRESS}"
             target = self.writer.op(call)
-            self.record_address(number, target)
+            self.record_address(result, target)
             self.writer.line(copy_text(target, memory.address(view.buffer), size))
         sizes = [s for i, s in enumerate(view.shape) if value.type.is_dynamic_dim(i)]
         for offset, dimension in enumerate(sizes, 1):
-            self._store(self._slot_of[number] + offset, dimension)
+            self._store(self._slot_of[result] + offset, dimension)
 
     def _store(self, slot: int, value: Index) -> None:
-        """Stores a number in a slot."""
-        number = self.writer.op(f"arith.index_cast {self.writer.index(value)} : index to i64")
-        self.writer.line(f"llvm.store {number}, {io_slot(self.writer, slot)} : i64, {ADDRESS}")
+        """Stores a size in a slot."""
+        integer = self.writer.op(f"arith.index_cast {self.writer.index(value)} : index to i64")
+        self.writer.line(f"llvm.store {integer}, {io_slot(self.writer, slot)} : i64, {ADDRESS}")
 
 
 @dataclass
 class GivenResults:
-    """The results of a body, whose memory the caller gives."""
+    """The results of a body, whose memory the caller allocates."""
 
     writer: Writer
     results: Sequence[ir.Value]
@@ -97,11 +97,11 @@ class GivenResults:
         """The addresses of the results."""
         return [f"%out{n}" for n in range(len(self.results))]
 
-    def record_address(self, number: int, address: str) -> None:
+    def record_address(self, result: int, address: str) -> None:
         """Writes nothing: the caller knows the memory."""
 
-    def return_result(self, number: int, value: ir.Value, view: TensorView, memory: PlanMemory) -> None:
+    def return_result(self, result: int, value: ir.Value, view: TensorView, memory: PlanMemory) -> None:
         """Copies a result without its own memory."""
-        if view.buffer.result != number:
+        if view.buffer.result != result:
             size = self.writer.index(memory.bytes_of(view))
-            self.writer.line(copy_text(self.parameters[number], memory.address(view.buffer), size))
+            self.writer.line(copy_text(self.parameters[result], memory.address(view.buffer), size))

@@ -37,8 +37,8 @@ def pow(m: Math, x: str, y: str) -> str:
     """x^y as C defines it; a short path where all x are positive and normal and all y are finite."""
     format_ = m.format
     smallest_normal, infinity = 1 << format_.mantissa_bits, int(format_.infinity, 16)
-    beyond = m.on_bits("subi", m.bits(x), m.number(smallest_normal))
-    positive = m.compare("cmpi", "ult", beyond, m.number(infinity - smallest_normal), element=format_.integer)
+    beyond = m.on_bits("subi", m.bits(x), m.integer(smallest_normal))
+    positive = m.compare("cmpi", "ult", beyond, m.integer(infinity - smallest_normal), element=format_.integer)
     finite = m.compare("cmpf", "olt", m.absolute(y), m.const(format_.infinity))
     plain = m.op("andi", positive, finite, element="i1")
     return m.if_all_lanes(
@@ -111,7 +111,7 @@ def _exp2(d: Math, t: str) -> str:
     shift = d.const(d.format.rounding_shift)
     shifted = d.op("addf", t, shift)
     p = d.polynomial(d.op("subf", t, d.op("subf", shifted, shift)), *_EXP2)
-    moved = d.on_bits("shli", d.bits(shifted), d.number(d.format.mantissa_bits))
+    moved = d.on_bits("shli", d.bits(shifted), d.integer(d.format.mantissa_bits))
     return d.from_bits(d.on_bits("addi", d.bits(p), moved))
 
 

@@ -58,12 +58,12 @@ def _gather(writer: Writer, vectors: Mapping[int, str], sources: Sequence[tuple[
     needed = sorted({q for q, _ in sources})
     pairs = [needed[n : n + 2] for n in range(0, len(needed), 2)]
     gathered = {}
-    for number, (first, *rest) in enumerate(pairs):
+    for index, (first, *rest) in enumerate(pairs):
         starts = {first: 0} | dict.fromkeys(rest, len(sources))
         order = [starts[q] + lane if q in starts else -1 for q, lane in sources]
         second = rest[0] if rest else first
-        gathered[number] = writer.op(f"vector.shuffle {vectors[first]}, {vectors[second]} {order} : {kind}, {kind}")
+        gathered[index] = writer.op(f"vector.shuffle {vectors[first]}, {vectors[second]} {order} : {kind}, {kind}")
     if len(pairs) == 1:
         return gathered[0]
-    part_of = {q: number for number, pair in enumerate(pairs) for q in pair}
+    part_of = {q: index for index, pair in enumerate(pairs) for q in pair}
     return _gather(writer, gathered, [(part_of[q], lane) for lane, (q, _) in enumerate(sources)], kind)

@@ -1,4 +1,4 @@
-"""The rows of a contraction: one or several outer loops whose points are numbered."""
+"""The rows of a contraction: the linearized iteration space of one or several outer loops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The factors of products of short integers: integers of memory, without the numbers that are subtracted from them.
+"""The factors of products of short integers: integers of memory, without their zero points.
 
     sum of (a - za) * (b - zb)  =  sum of a * b  -  za * sum of b  -  zb * sum of a  +  depth * za * zb
 
@@ -23,14 +23,14 @@ class ShortIntegers:
     """A factor: the main input, less a zero point.
 
     Attributes:
-        number: the main input.
+        input: the index of the main input.
         bits: the bits of an element of the main input.
         is_signed: whether the elements are signed.
         element_bits, is_element_signed: the elements that the instruction reads.
-        zero: the zero point in the body; None stands for 0.
+        zero: the zero point in the body; None for 0.
     """
 
-    number: int
+    input: int
     bits: int
     is_signed: bool
     element_bits: int
@@ -39,12 +39,12 @@ class ShortIntegers:
 
     @property
     def is_shifted(self) -> bool:
-        """Whether a number is subtracted from the elements."""
+        """Whether a zero point or an offset is subtracted from the elements."""
         return self.zero is not None or self.offset != 0
 
     @property
     def offset(self) -> int:
-        """What an element for the instruction is less than the integer: half of the range where the signs differ."""
+        """The integer minus the element of the instruction: half of the range if the signedness differs, else 0."""
         if self.bits < self.element_bits or self.is_signed == self.is_element_signed:
             return 0
         return 1 << (self.bits - 1) if self.is_element_signed else -1 << (self.bits - 1)
@@ -61,7 +61,7 @@ class ShortIntegers:
 
 
 def short_integers(node: Node, instruction: DotProduct, left: int) -> list[ShortIntegers]:
-    """The left and the right factor of a product; `left` is the main input of the left factor.
+    """The left and the right factor of a product; `left` is the index of the main input of the left factor.
 
     Raises:
         Unsupported: a factor is not a short integer less a zero point, or the zero point varies along the depth.
@@ -74,16 +74,16 @@ def short_integers(node: Node, instruction: DotProduct, left: int) -> list[Short
     ]
 
 
-def _short_integers(node: Node, number: int, value: ir.Value, element_bits: int, is_signed: bool) -> ShortIntegers:
+def _short_integers(node: Node, input: int, value: ir.Value, element_bits: int, is_signed: bool) -> ShortIntegers:
     zero: ir.Value | None = None
     if not isinstance(value, ir.BlockArgument) and value.owner.name == "arith.subi":
         value, zero = value.owner.operands
         if any(node.dims(n) & node.reductions for n in sources_of(node.body, zero)[0]):
             raise Unsupported("a zero point that varies along the depth")
-    op, argument = None if isinstance(value, ir.BlockArgument) else value.owner, node.body.arguments[number]
+    op, argument = None if isinstance(value, ir.BlockArgument) else value.owner, node.body.arguments[input]
     if op is None or op.name not in _EXTENSIONS or op.operands[0] != argument:
         raise Unsupported("a factor that is no short integer")
     bits, is_input_signed = argument.type.width, _EXTENSIONS[op.name]
     if bits % 8 or bits > element_bits or (bits == 16 and not is_input_signed):
         raise Unsupported("an integer that the instruction does not multiply")
-    return ShortIntegers(number, bits, is_input_signed, element_bits, is_signed, zero)
+    return ShortIntegers(input, bits, is_input_signed, element_bits, is_signed, zero)

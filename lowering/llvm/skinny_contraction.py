@@ -1,8 +1,8 @@
-"""Skinny contractions: few rows with contiguous columns, such as `x @ w`, whose time is the time to read `w`.
+"""Skinny contractions: few rows with contiguous columns, such as `x @ w`, bound by the bandwidth of reading `w`.
 
     for a block of columns:                     the parallel range
       for a block of the depth:
-        for a slice of the depth:               a few steps, of which the left operand is copied
+        for a slice of the depth:               a few steps, whose left operand is packed
           for a tile of columns:
             accumulators = partial sums         rows x vectors, from a buffer in the cache
             for k in the slice: the micro-kernel
@@ -78,21 +78,21 @@ class SkinnyContraction:
         self.left: LeftSlice | None = None
 
     def _static_sizes(self) -> tuple[int, int, int]:
-        """The numbers of rows, of columns, and of steps of the depth.
+        """The static sizes: rows, columns, and steps of the depth.
 
         Raises:
             Unsupported: there are too many rows, several dimensions of the depth, or dynamic sizes.
         """
         rows, columns = self.rows.size, self.contraction.columns.size
         depth, *more = (loop.size for loop in self.contraction.depth)
-        if not isinstance(rows, int) or not isinstance(columns, int) or rows > self.limits.max_few_rows:
+        if not isinstance(rows, int) or not isinstance(columns, int) or rows > self.limits.max_skinny_rows:
             raise Unsupported("a contraction of too many rows")
         if more or not isinstance(depth, int) or not self.contraction.has_vector_columns():
             raise Unsupported("a contraction of several dimensions, or of columns that are not contiguous")
         return rows, columns, depth
 
     def _check_supported(self) -> None:
-        """Refuses sums that need an error term, conversions without instructions, and small right operands.
+        """Rejects sums that need an error term, conversions without instructions, and small right operands.
 
         Raises:
             Unsupported: the contraction has one.
@@ -101,7 +101,7 @@ class SkinnyContraction:
         self.cascade = sum_cascade(contraction)
         is_free = element[0] == "i" or is_reassociable_sum(contraction.node, 0)
         if (self.cascade is not None and self.cascade.compensated) or not is_free:
-            raise Unsupported("a sum that needs an error term or an order")
+            raise Unsupported("a sum with an error term or a fixed order")
         if not self.target.has_f16 and any(t.element == "f16" for t in contraction.kernel.tensors.values()):
             raise Unsupported("conversions without instructions, which would be repeated for each tile")
         if self.depth * self.column_count * element_bits(element) // 8 <= self.target.l2_bytes:
@@ -118,8 +118,8 @@ class SkinnyContraction:
         shape, element = [self.row_count, self.block + self.tile.size], self.contraction.element
         with self.writer.at_head():
             self.partial, self.total = (self.nest.allocate(shape, element) for _ in range(2))
-            if self.row_count > self.limits.max_shared_rows:
-                self.left = LeftSlice(self.contraction, self.rows, self.limits.few_rows_slice)
+            if self.row_count > self.limits.max_unpacked_rows:
+                self.left = LeftSlice(self.contraction, self.rows, self.limits.skinny_slice_depth)
         tile = tile_shape(self.tiles, self.row_count, self.column_count, self.nest.lane_count)
         padded_rows = math.ceil(self.row_count / tile.rows) * tile.rows
         work = padded_rows * self.block * self.depth // self.limits.fma_per_operation
@@ -127,9 +127,9 @@ class SkinnyContraction:
 
     def _parallel_step(self, indices: Sequence[Index]) -> None:
         """Writes one parallel step: all rows of a block of columns."""
-        *others, _, block = indices
+        *batch_indices, _, block = indices
         batches = self.contraction.batch_loops(self.rows.loops)
-        self.nest.indices = {loop.id: index for loop, index in zip(batches, others, strict=True)}
+        self.nest.indices = {loop.id: index for loop, index in zip(batches, batch_indices, strict=True)}
         self.first_column = self.writer.mul(block, self.block)
         last = self.writer.binary("minui", self.writer.add(self.first_column, self.block), self.column_count)
         sums = self.total if self.cascade else self.partial
@@ -157,7 +157,7 @@ class SkinnyContraction:
 
     def _depth_block(self, last: Index, first: Index, steps: int) -> None:
         """Adds `steps` steps of the depth to the partial sums."""
-        length = self.limits.few_rows_slice
+        length = self.limits.skinny_slice_depth
         full, add = steps // length * length, self.writer.add
 
         def slice_of_steps(begin: Index, steps: int) -> None:
@@ -201,7 +201,7 @@ class SkinnyContraction:
         vectors = [(row, v) for row in rows for v in range(self.tile.vectors)]
         values = [self._load(self.partial, *vector) for vector in vectors]
         indices, left = [self.rows.indices(row) for row in rows], self.left
-        loads = None if left is None else lambda number: left.load(rows[number])
+        loads = None if left is None else lambda r: left.load(rows[r])
         for step in range(steps):
             self.nest.indices[self.contraction.depth[0].id] = self.writer.add(first, step)
             values = self.micro_kernel.step(indices, values, loads)
@@ -233,23 +233,23 @@ class SkinnyContraction:
 
     # The sums of a tile of columns
 
-    def _at(self, sums: MemRef, row: Index, vector: int) -> str:
-        """A vector of a buffer of sums."""
+    def _vector_access(self, sums: MemRef, row: Index, vector: int) -> str:
+        """The operand and the types of a `vector.load` or `vector.store` in a buffer of sums."""
         writer = self.writer
         tile_column = writer.binary("subi", self.tile.begin, self.first_column)
         column = writer.add(tile_column, vector * self.nest.lane_count)
-        at = sums.at([writer.index(row), writer.index(column)])
-        return f"{at} : {sums.type}, {self.contraction.vector_type}"
+        element = sums.at([writer.index(row), writer.index(column)])
+        return f"{element} : {sums.type}, {self.contraction.vector_type}"
 
     def _load(self, sums: MemRef, row: Index, vector: int) -> LaneValue:
-        name = self.writer.op(f"vector.load {self._at(sums, row, vector)}")
+        name = self.writer.op(f"vector.load {self._vector_access(sums, row, vector)}")
         return LaneValue(name, self.contraction.element, True)
 
     def _store(self, sums: MemRef, row: Index, vector: int, value: LaneValue) -> None:
-        self.writer.line(f"vector.store {value.name}, {self._at(sums, row, vector)}")
+        self.writer.line(f"vector.store {value.name}, {self._vector_access(sums, row, vector)}")
 
     def _over_sums(self, body: Callable[[Index, int], None]) -> None:
-        """Writes a loop over rows; `body` gets the row and the number of a vector."""
+        """Writes a loop over rows; `body` gets the row and the index of a vector in the row."""
 
         def vectors(row: str) -> None:
             self.nest.indices |= self.rows.indices(row)

@@ -1,4 +1,4 @@
-"""`oneflow-split-for-threads`: splits reductions of many elements to few results, so that all threads have work.
+"""`oneflow-split-for-threads`: splits reductions of many elements to few results across threads.
 
 Full reductions, column sums, matrix-vector products, and products of a long depth with few results (gradients of
 convolution filters) are reduced in parts; then the partial results are reduced in order. The number of parts depends
@@ -49,18 +49,18 @@ class SplitForThreads(Pass):
 
 def _combiners(node: Node) -> list[ReductionCombiner]:
     """The combiner of each result."""
-    return [_combiner(node, number) for number in range(len(node.results))]
+    return [_combiner(node, result) for result in range(len(node.results))]
 
 
-def _combiner(node: Node, number: int) -> ReductionCombiner:
+def _combiner(node: Node, result: int) -> ReductionCombiner:
     """The combiner of a result.
 
     Raises:
         Unsupported: the order of elements matters, or the result is the result of a scan.
     """
-    if node.is_scan_result(number):
+    if node.is_scan_result(result):
         raise Unsupported("a scan")
-    combiner = combiner_of(node, number)
+    combiner = combiner_of(node, result)
     typed = "" if combiner.element == "i1" else f" : {combiner.element}"
     return ReductionCombiner(combiner.op, ir.Attribute.parse(f"{combiner.identity}{typed}"))
 
@@ -73,7 +73,7 @@ def _choose_split(node: Node) -> tuple[int | None, int]:
 
 def _part_count(node: Node, loop: int) -> int:
     """The number of parts of a loop; 1 leaves the loop whole."""
-    loop_sizes = [loop_size([node], n) for n in node.names]
+    loop_sizes = [loop_size([node], n) for n in node.loop_ids]
     sizes = [s for s in loop_sizes if s is not None]
     if len(sizes) < len(loop_sizes):
         return 1
@@ -90,16 +90,18 @@ def _part_count(node: Node, loop: int) -> int:
 
 
 def _parallel_results(node: Node, sizes: Sequence[int]) -> int:
-    """How many results are enough parallel steps: each row is a step; columns and products share steps."""
+    """The number of results that occupy all threads: each row is a step; columns and products share steps."""
     limits = cpu_target().kernels.splits
     if not is_contraction(node):
         is_rows = all(use.access and use.access[-1].dims & node.nonunit_reductions for use in node.inputs)
-        return limits.max_parts if is_rows else limits.enough_columns
-    sides = [node.dims(number) - node.nonunit_reductions for number in main_inputs(node)]
-    one_sided = [
-        math.prod(sizes[d] for d in side - other) for side, other in zip(sides, reversed(sides), strict=True)
-    ]
-    return limits.enough_narrow_products if min(one_sided) <= limits.narrow else limits.enough_products
+        return limits.max_parts if is_rows else limits.min_unsplit_columns
+    sides = [node.dims(operand) - node.nonunit_reductions for operand in main_inputs(node)]
+    one_sided = [math.prod(sizes[d] for d in a - b) for a, b in zip(sides, reversed(sides), strict=True)]
+    return (
+        limits.min_unsplit_narrow_products
+        if min(one_sided) <= limits.max_narrow_side
+        else limits.min_unsplit_products
+    )
 
 
 def _has_flat_columns(one_sided: Sequence[int], sides: Sequence[set[int]], sizes: Mapping[int, int]) -> bool:
@@ -122,8 +124,8 @@ def _result_order(node: Node) -> list[int] | None:
     output = [form.dim for form in node.outputs[0].access]
     if not is_contraction(node) or None in output or len(output) < 3:
         return None
-    sizes = {d: loop_size([node], node.names[d]) or 0 for d in output if d is not None}
-    sides = [node.dims(number) for number in main_inputs(node)]
+    sizes = {d: loop_size([node], node.loop_ids[d]) or 0 for d in output if d is not None}
+    sides = [node.dims(operand) for operand in main_inputs(node)]
     one_sided = [d for d in sizes if sum(d in side for side in sides) == 1]
     innermost, limits = output[-1], cpu_target().kernels.splits
     if not one_sided or innermost is None or sizes[innermost] >= limits.min_lanes:
@@ -131,7 +133,7 @@ def _result_order(node: Node) -> list[int] | None:
     if _has_flat_columns(one_sided, sides, sizes):
         return None
     longest = max(one_sided, key=lambda d: sizes[d])
-    depth = math.prod(loop_size([node], node.names[d]) or 0 for d in node.nonunit_reductions)
+    depth = math.prod(loop_size([node], node.loop_ids[d]) or 0 for d in node.nonunit_reductions)
     if sizes[longest] < limits.min_lanes or depth < limits.min_reordered_depth:
         return None
     last = output.index(longest)

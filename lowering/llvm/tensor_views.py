@@ -1,4 +1,4 @@
-"""Shapes of an entry's tensors: a view keeps the buffer and changes the sizes."""
+"""The tensors of a plan: a view has the buffer of its source and its own sizes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def view_shape(
 
     Raises:
         PassError: another operation is left in the entry.
-        ValueError: the sizes of a reshape do not come from `tensor.from_elements`.
+        ValueError: the shape operand of a reshape is not a `tensor.from_elements`.
     """
     target = op.results[0].type
     static = [None if target.is_dynamic_dim(i) else target.get_dim_size(i) for i in range(target.rank)]

@@ -29,14 +29,16 @@ class TileSums:
 
     def store(self, sums: Sequence[LaneValue]) -> None:
         """Stores sums, row by row."""
-        for number, value in enumerate(sums):
-            self.writer.line(f"vector.store {value.name}, {self._at(*divmod(number, self.tile.vectors))}")
+        for index, value in enumerate(sums):
+            self.writer.line(f"vector.store {value.name}, {self._vector_access(*divmod(index, self.tile.vectors))}")
 
     def load(self, row: Index, vector: int) -> LaneValue:
         """The sums of a vector of a row."""
-        return LaneValue(self.writer.op(f"vector.load {self._at(row, vector)}"), self.contraction.element, True)
+        return LaneValue(
+            self.writer.op(f"vector.load {self._vector_access(row, vector)}"), self.contraction.element, True
+        )
 
-    def _at(self, row: Index, vector: int) -> str:
+    def _vector_access(self, row: Index, vector: int) -> str:
         column = vector * self.contraction.nest.lane_count
-        at = self.memory.at([self.writer.index(row), self.writer.index(column)])
-        return f"{at} : {self.memory.type}, {self.contraction.vector_type}"
+        element = self.memory.at([self.writer.index(row), self.writer.index(column)])
+        return f"{element} : {self.memory.type}, {self.contraction.vector_type}"

@@ -101,35 +101,35 @@ class TransposeNest:
 
     def _parallel_step(self, indices: Sequence[Index]) -> None:
         """Writes one parallel step: the tiles of a block of rows and a chunk of columns."""
-        *others, block, chunk = indices
+        *batch_indices, block, chunk = indices
         batches = self._batch_loops(self.nest.space)
-        self.nest.indices = {loop.id: index for loop, index in zip(batches, others, strict=True)}
+        self.nest.indices = {loop.id: index for loop, index in zip(batches, batch_indices, strict=True)}
         width = self.nest.lane_count
 
         def tiles(row: str) -> None:
-            columns = self._span(self.columns, chunk, self.limits.tile_columns)
+            columns = self._bounds(self.columns, chunk, self.limits.tile_columns)
             self.nest.plain_loop(*columns, width, lambda column: self._tile(row, column))
 
-        self.nest.plain_loop(*self._span(self.rows, block, self.limits.tile_rows), width, tiles)
+        self.nest.plain_loop(*self._bounds(self.rows, block, self.limits.tile_rows), width, tiles)
 
-    def _span(self, loop: Loop, number: Index, most: int) -> tuple[Index, Index]:
-        """The begin and the end of block `number` of a loop."""
-        if isinstance(loop.size, int) and loop.size <= most:
+    def _bounds(self, loop: Loop, block: Index, block_size: int) -> tuple[Index, Index]:
+        """The bounds of a block of a loop, by the index of the block."""
+        if isinstance(loop.size, int) and loop.size <= block_size:
             return 0, loop.size
-        begin = self.writer.mul(number, most)
-        return begin, self.writer.binary("minui", self.writer.add(begin, most), loop.size)
+        begin = self.writer.mul(block, block_size)
+        return begin, self.writer.binary("minui", self.writer.add(begin, block_size), loop.size)
 
     def _tile(self, row: str, column: str) -> None:
         """Writes one tile; tiles at an edge are masked."""
         writer, width = self.writer, self.nest.lane_count
-        sizes = [(at, loop.size) for at, loop in ((row, self.rows), (column, self.columns))]
-        partial = [(at, size) for at, size in sizes if not isinstance(size, int) or size % width]
+        sizes = [(first, loop.size) for first, loop in ((row, self.rows), (column, self.columns))]
+        partial = [(first, size) for first, size in sizes if not isinstance(size, int) or size % width]
         if not partial:
             self._full_tile(row, column)
             return
         tests = [
-            f"arith.cmpi ule, {writer.index(writer.add(at, width))}, {writer.index(size)} : index"
-            for at, size in partial
+            f"arith.cmpi ule, {writer.index(writer.add(first, width))}, {writer.index(size)} : index"
+            for first, size in partial
         ]
         flags = [writer.op(text) for text in tests]
         is_full = flags[0] if len(flags) == 1 else writer.op(f"arith.andi {flags[0]}, {flags[1]} : i1")
@@ -142,27 +142,27 @@ class TransposeNest:
         """Writes a tile without masks."""
         width = self.nest.lane_count
         self._transpose_operands(row, [self.writer.add(column, c) for c in range(width)], None)
-        for number in range(width):
-            self._row(number, self.writer.add(row, number), column, None)
+        for r in range(width):
+            self._row(r, self.writer.add(row, r), column, None)
 
     def _edge_tile(self, row: str, column: str) -> None:
-        """Writes a tile at an edge: reads beyond the edge repeat the last row or column, and are not stored."""
+        """Writes a tile at an edge: loads are clamped to the last row and column, and stores are masked."""
         w, width = self.writer, self.nest.lane_count
         last_row, last_column = (w.binary("subi", loop.size, 1) for loop in (self.rows, self.columns))
         columns = [w.binary("minui", w.add(column, c), last_column) for c in range(width)]
         self._transpose_operands(row, columns, self.nest.mask(row, self.rows.size))
         rest = w.binary("subi", self.columns.size, column)
-        for number in range(width):
-            at = w.add(row, number)
-            is_row = w.op(f"arith.cmpi ule, {w.index(at)}, {last_row} : index")
+        for r in range(width):
+            tile_row = w.add(row, r)
+            is_row = w.op(f"arith.cmpi ule, {w.index(tile_row)}, {last_row} : index")
             count = w.op(f"arith.select {is_row}, {rest}, {w.index(0)} : index")
             mask = w.op(f"vector.create_mask {count} : vector<{width}xi1>")
-            self._row(number, w.binary("minui", at, last_row), column, mask)
+            self._row(r, w.binary("minui", tile_row, last_row), column, mask)
 
-    def _row(self, number: int, row: Index, column: str, mask: str | None) -> None:
+    def _row(self, row_in_tile: int, row: Index, column: str, mask: str | None) -> None:
         """Writes the bodies for one row of the tile."""
         self.nest.indices |= {self.rows.id: row, self.columns.id: column}
-        self.emitters.storage.loaded = {use: rows[number] for use, rows in self.transposed.items()}
+        self.emitters.storage.loaded = {use: rows[row_in_tile] for use, rows in self.transposed.items()}
         self.emitters.emit(self.nest.lanes(mask))
 
     def _transpose_operands(self, row: str, columns: Sequence[Index], mask: str | None) -> None:

@@ -1,4 +1,4 @@
-"""Copies of small tensors with the vectorized axis moved to the end, made before the loops of a nest."""
+"""Copies of small tensors with the vectorized axis as the last one, which are written before the loops of a nest."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ class TransposedCopies:
     def contiguous(
         self, tensor: Tensor, memory: MemRef, subscripts: list[Subscript], lanes: Lanes
     ) -> tuple[MemRef, list[Subscript]]:
-        """A copy of a tensor in which the lanes are contiguous; the tensor itself where a copy does not pay."""
+        """A copy of a tensor in which the lanes are contiguous; the tensor itself where a copy is not profitable."""
         axis = _strided_axis(subscripts, lanes)
-        if axis is None or not self._pays(subscripts):
+        if axis is None or not self._is_profitable(subscripts):
             return memory, subscripts
-        moved = [*subscripts[:axis], *subscripts[axis + 1 :], subscripts[axis]]
+        transposed = [*subscripts[:axis], *subscripts[axis + 1 :], subscripts[axis]]
         key = (tensor.pointer, f"{axis} last of {[s.size for s in subscripts]}")
         if key not in self._copies:
             with self.nest.writer.at_head():
-                self._copies[key] = self.nest.allocate([s.size for s in moved], tensor.element)
+                self._copies[key] = self.nest.allocate([s.size for s in transposed], tensor.element)
                 self._copy(memory, self._copies[key], [s.size for s in subscripts], axis)
-        return self._copies[key], moved
+        return self._copies[key], transposed
 
-    def _pays(self, subscripts: Sequence[Subscript]) -> bool:
+    def _is_profitable(self, subscripts: Sequence[Subscript]) -> bool:
         """Whether a tensor is small and read often enough to be copied."""
         sizes = [s.size for s in subscripts]
         steps = [loop.size for loop in (*self.nest.space.outer, *self.nest.space.inner)]
@@ -49,15 +49,15 @@ class TransposedCopies:
     def _copy(self, source: MemRef, target: MemRef, sizes: Sequence[int | str], axis: int) -> None:
         """Writes the loops that copy a tensor."""
         w = self.nest.writer
-        at = [w.fresh() for _ in sizes]
-        for iv, size in zip(at, sizes, strict=True):
+        ivs = [w.fresh() for _ in sizes]
+        for iv, size in zip(ivs, sizes, strict=True):
             w.line(f"scf.for {iv} = {w.index(0)} to {w.index(size)} step {w.index(1)} {{")
-        element = w.op(f"memref.load {source.at(at)} : {source.type}")
-        w.line(f"memref.store {element}, {target.at([*at[:axis], *at[axis + 1 :], at[axis]])} : {target.type}")
+        element = w.op(f"memref.load {source.at(ivs)} : {source.type}")
+        w.line(f"memref.store {element}, {target.at([*ivs[:axis], *ivs[axis + 1 :], ivs[axis]])} : {target.type}")
         w.lines.extend("}" for _ in sizes)
 
 
 def _strided_axis(subscripts: Sequence[Subscript], lanes: Lanes) -> int | None:
-    """The axis along which the lanes lie, where that axis is not the last one."""
+    """The axis of the lanes, if it is not the last axis."""
     axes = [n for n, s in enumerate(subscripts) if lanes.loop and lanes.loop.id in s.form.dims]
     return axes[0] if len(axes) == 1 and axes[0] != len(subscripts) - 1 else None

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from oneflow.lowering.llvm.arithmetic import Math
 
 PI = 3.141592653589793
-#: Up to this bound, pi/2 in parts gives the remainder of the range reduction with enough digits.
+#: Up to this bound, pi/2 as a sum of floats (Cody and Waite) is precise enough for the range reduction.
 MAX_REDUCED = 1e5
 
 
@@ -21,31 +21,31 @@ def _quadrant(m: Math, x: str) -> tuple[str, str]:
 
 
 def _sine_polynomial(m: Math, r: str, z: str) -> str:
-    """The sine of r with square z, for |r| <= pi/4."""
+    """The sine of r, for |r| <= pi/4 and z = r^2."""
     return _odd_polynomial(m, m.format.sine, r, z)
 
 
 def _odd_polynomial(m: Math, coefficients: Sequence[float], x: str, z: str) -> str:
-    """x + x z p(z), for the square z of x."""
+    """x + x z p(z), for z = x^2."""
     return m.fma(m.op("mulf", m.polynomial(z, *coefficients), z), x, x)
 
 
 def _cosine_polynomial(m: Math, z: str) -> str:
-    """The cosine of a number with square z, for z <= (pi/4)^2."""
+    """The cosine of the square root of z, for z <= (pi/4)^2."""
     p = m.polynomial(z, *m.format.cosine)
     return m.fma(m.op("mulf", z, z), p, m.fma(z, m.const(-0.5), m.const(1.0)))
 
 
 def _has_bit(m: Math, q: str, bit: int) -> str:
     """Where a bit of q is set."""
-    masked = m.on_bits("andi", q, m.number(bit))
-    return m.compare("cmpi", "ne", masked, m.number(0), element=m.format.integer)
+    masked = m.on_bits("andi", q, m.integer(bit))
+    return m.compare("cmpi", "ne", masked, m.integer(0), element=m.format.integer)
 
 
 def _shifted_sine(m: Math, x: str, quarters: int) -> str:
     """sin(x + quarters pi/2)."""
     r, q = _quadrant(m, x)
-    q = m.on_bits("addi", q, m.number(quarters))
+    q = m.on_bits("addi", q, m.integer(quarters))
     z = m.op("mulf", r, r)
     y = m.select(_has_bit(m, q, 1), _cosine_polynomial(m, z), _sine_polynomial(m, r, z))
     return m.select(_has_bit(m, q, 2), m.op("subf", m.const(-0.0), y), y)
@@ -146,7 +146,7 @@ def atan2(m: Math, y: str, x: str) -> str:
     top, bottom = m.select(steep, right, up), m.select(steep, up, right)
     angle = _arctangent(m, *_scaled_ratio(m, top, bottom))
     angle = m.select(steep, _from_half_pi(m, angle), angle)
-    left = m.compare("cmpi", "slt", m.bits(x), m.number(0), element=m.format.integer)
+    left = m.compare("cmpi", "slt", m.bits(x), m.integer(0), element=m.format.integer)
     back = m.op("addf", m.op("subf", m.const(2 * m.format.half_pi[0]), angle), m.const(2 * m.format.half_pi[1]))
     result = m.copysign(m.select(left, back, angle), y)
     either = m.op("ori", m.is_nan(x), m.is_nan(y), element="i1")

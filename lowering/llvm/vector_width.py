@@ -46,7 +46,7 @@ def register_lanes(nest: LoopNest) -> int:
 
 
 def _registers_per_step(nest: LoopNest, loop: Loop) -> int:
-    """How many registers the lanes of a step fill."""
+    """The number of vector registers for the lanes of one step (the unroll factor)."""
     target, limits = nest.kernel.target, nest.kernel.target.kernels.loops
     if _has_strided_lanes(nest, loop):
         return 1
@@ -55,8 +55,8 @@ def _registers_per_step(nest: LoopNest, loop: Loop) -> int:
     if nest.vectorized is Vectorized.OUTER:
         block = limits.column_block_bytes // target.vector_bytes if _only_combines(nest) else 0
         return max(limits.column_registers, block)
-    finds_positions = any(arg_reduction_of(n) for n in nest.structure.nodes)
-    return limits.position_registers if finds_positions else limits.row_registers
+    has_arg_reduction = any(arg_reduction_of(n) for n in nest.structure.nodes)
+    return limits.arg_reduction_registers if has_arg_reduction else limits.row_registers
 
 
 def _only_combines(nest: LoopNest) -> bool:
@@ -67,7 +67,7 @@ def _only_combines(nest: LoopNest) -> bool:
 
 
 def _has_strided_lanes(nest: LoopNest, loop: Loop) -> bool:
-    """Whether lanes are picked out of vectors, which costs more than wide vectors save."""
+    """Whether an operand is strided along the lanes: its gathers cost more than wide vectors save."""
     uses = ((n, u) for n in nest.structure.nodes for u in n.inputs)
     forms = (s.form for n, u in uses for s in nest.space.subscripts(n, u))
     return any(dict(form.terms).get(loop.id, 0) > 1 for form in forms)

@@ -2,7 +2,8 @@
 
 A kernel has outer loops, parallel steps and inner loop nests. One step of the parallel range is one point of the
 outer loops, or a chunk of the last outer loop. Lanes are along an inner loop, along an outer loop, or there are none;
-`emit_kernels` has the order of the attempts. Input is the structure of a kernel, output its functions as MLIR text.
+`emit_kernels` has the order in which these forms are tried. Input is the structure of a kernel, output its functions
+as MLIR text.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ def emit_inner_vectorized(kernel: Kernel, structure: Structure) -> str:
     """The functions of a kernel that is one loop nest, as MLIR text; lanes along the last inner loop.
 
     Raises:
-        Unsupported: the nest has no such form.
+        Unsupported: the nest cannot be vectorized along this loop.
     """
     return _emit(vectorized_nest(kernel, structure, Vectorized.INNER))
 
@@ -64,8 +65,8 @@ def emit_scalars(kernel: Kernel, structure: Structure) -> str:
 def in_result_order(structure: Structure) -> Structure:
     """The structure with its outer loops in the order of the dimensions of its last result."""
     node = structure.nodes[-1]
-    names = [node.names[f.dim] for use in node.outputs[-1:] for f in use.access if f.dim is not None]
-    ordered = sorted(structure.outer, key=lambda n: names.index(n) if n in names else -1)
+    loops = [node.loop_ids[f.dim] for use in node.outputs[-1:] for f in use.access if f.dim is not None]
+    ordered = sorted(structure.outer, key=lambda n: loops.index(n) if n in loops else -1)
     return Structure(structure.nodes, ordered, structure.inner)
 
 
@@ -90,7 +91,7 @@ class OuterLoops:
 
     Attributes:
         nest: the nest.
-        point: writes what runs at one point of the outer loops.
+        point: writes the code of one point of the outer loops.
     """
 
     nest: LoopNest
@@ -115,7 +116,7 @@ class OuterLoops:
         return [*sizes[:-1], writer.ceildiv(sizes[-1], self.chunk)] if self.chunked else sizes
 
     def _find_chunked_loop(self) -> Loop | None:
-        """The last outer loop where a parallel step has a chunk of it, while the other outer loops are fixed."""
+        """The last outer loop, if a parallel step runs a chunk of it at one point of the other outer loops."""
         nest = self.nest
         if nest.vectorized is Vectorized.OUTER:
             return nest.vector
@@ -143,28 +144,28 @@ class OuterLoops:
         else:
             self._scalar_chunk(self.chunked, indices[-1])
 
-    def _bounds(self, loop: Loop, number: Index) -> tuple[Index, Index]:
-        """The begin and the end of chunk `number` of a loop."""
-        writer, chunk = self.nest.writer, self.chunk
-        if isinstance(loop.size, int) and loop.size <= chunk:
+    def _bounds(self, loop: Loop, chunk: Index) -> tuple[Index, Index]:
+        """The bounds of a chunk of a loop, by the index of the chunk."""
+        writer, steps = self.nest.writer, self.chunk
+        if isinstance(loop.size, int) and loop.size <= steps:
             return 0, loop.size
-        begin = writer.mul(number, chunk)
-        if isinstance(loop.size, int) and loop.size % chunk == 0:
-            return begin, writer.add(begin, chunk)
-        return begin, writer.binary("minui", writer.add(begin, chunk), loop.size)
+        begin = writer.mul(chunk, steps)
+        if isinstance(loop.size, int) and loop.size % steps == 0:
+            return begin, writer.add(begin, steps)
+        return begin, writer.binary("minui", writer.add(begin, steps), loop.size)
 
-    def _scalar_chunk(self, loop: Loop, number: Index) -> None:
+    def _scalar_chunk(self, loop: Loop, chunk: Index) -> None:
         """Writes one chunk of the last outer loop, point by point."""
-        begin, end = self._bounds(loop, number)
+        begin, end = self._bounds(loop, chunk)
         writer, iv = self.nest.writer, self.nest.writer.fresh()
         self.nest.indices[loop.id] = iv
         with writer.block(f"scf.for {iv} = {writer.index(begin)} to {writer.index(end)} step {writer.index(1)} {{"):
             self.point(self.nest.scalars)
 
-    def _vector_chunk(self, loop: Loop, number: Index) -> None:
+    def _vector_chunk(self, loop: Loop, chunk: Index) -> None:
         """Writes one chunk of the last outer loop in vectors: full vectors, then a masked one."""
         writer, width = self.nest.writer, self.nest.lane_count
-        begin, end = self._bounds(loop, number)
+        begin, end = self._bounds(loop, chunk)
         divides = isinstance(loop.size, int) and loop.size % width == 0
         middle = end if divides else writer.floor_to(end, width)
         self._vector_loop(loop, begin, middle, masked=False)

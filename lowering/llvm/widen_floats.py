@@ -47,7 +47,7 @@ def _computes_narrow(op: ir.Operation) -> bool:
 
 
 def element_of(value_type: ir.Type) -> str:
-    """The element type of a float scalar or one-dimensional vector; an empty text for other types."""
+    """The element type of a float scalar or one-dimensional vector; an empty string for other types."""
     shape = float_shape(value_type)
     return shape[0] if shape else ""
 

@@ -1,7 +1,7 @@
 """`oneflow-widen-scans`: running sums and products of f32 accumulate in f64.
 
-A running sum adds its elements one after the other, so that the rounding errors of all elements before an element add
-up. The additions wait for each other in f32 as in f64.
+The rounding errors of a sequential sum accumulate along the scan. f64 costs nothing: the latency of the dependent
+additions is the same as in f32.
 
 Input and output are linalg on tensors, before kernels are formed.
 """
@@ -39,7 +39,7 @@ class WidenScans(Pass):
 
 
 def _is_scan(op: ir.Operation) -> bool:
-    """Whether an operation yields an f32 accumulator, which begins as a number, twice: as a stream and as the sum."""
+    """Whether an operation is a scan in f32 that starts from a fill and whose total has no use."""
     if op.name != "linalg.generic" or len(op.results) != 2 or any(True for _ in op.results[1].uses):
         return False
     stream, total = _body(op)[-1].operands
@@ -63,13 +63,13 @@ def _widen(op: ir.Operation) -> None:
     with ir.InsertionPoint(op), op.location:
         operands.append(_widened_fill(start.owner))
         types = [op.results[0].type, operands[-1].type]
-        made = ir.Operation.create("linalg.generic", types, operands, attributes, regions=1)
+        wide = ir.Operation.create("linalg.generic", types, operands, attributes, regions=1)
         arguments = list(op.regions[0].blocks[0].arguments)
         kinds = [*(a.type for a in arguments[:-1]), ir.F64Type.get()]
-        block = made.regions[0].blocks.append(*kinds, arg_locs=[op.location] * len(kinds))
+        block = wide.regions[0].blocks.append(*kinds, arg_locs=[op.location] * len(kinds))
     with ir.InsertionPoint(block), op.location:
         _write_body(_body(op), dict(zip(arguments, block.arguments, strict=True)))
-    op.results[0].replace_all_uses_with(made.results[0])
+    op.results[0].replace_all_uses_with(wide.results[0])
     op.erase()
 
 
@@ -89,11 +89,11 @@ def _write_body(body: list[ir.Operation], values: dict[ir.Value, ir.Value]) -> N
 
 def _widened_fill(fill: ir.Operation) -> ir.Value:
     """The tensor of a `linalg.fill` with f64 as its element."""
-    number, empty = fill.operands
+    value, empty = fill.operands
     sizes = iter(empty.owner.operands)
     dims = range(empty.type.rank)
     shape = [next(sizes) if empty.type.is_dynamic_dim(i) else empty.type.get_dim_size(i) for i in dims]
-    return linalg.fill(_extended(number), outs=[tensor.EmptyOp(shape, ir.F64Type.get()).result])
+    return linalg.fill(_extended(value), outs=[tensor.EmptyOp(shape, ir.F64Type.get()).result])
 
 
 def _extended(value: ir.Value) -> ir.Value:

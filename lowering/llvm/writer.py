@@ -1,6 +1,6 @@
 """Writing MLIR as text: names, constants, nesting.
 
-The emitters write text, since the text reads like the program that it makes, and parsing is cheap.
+The emitters write text, since the text reads like the program that it generates, and parsing is cheap.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-#: A size or position: a number, or the SSA name of an `index`.
+#: A size or an index: a constant, or the SSA name of an `index` value.
 Index = int | str
 
 #: The type of memory arguments of kernels: bytes.
@@ -136,12 +136,12 @@ class MemRef:
     type: str
 
     def at(self, indices: Sequence[str]) -> str:
-        """An element of the memref, as operations on memory name it."""
+        """The operand of a load or store: the memref with its indices."""
         return f"{self.name}[{', '.join(indices)}]"
 
 
 def memref_type(shape: Sequence[Index], element: str) -> str:
-    """The memref type of a shape; names stand for dynamic sizes."""
+    """The memref type of a shape; sizes that are SSA names are dynamic."""
     dims = "".join(f"{'?' if isinstance(s, str) else s}x" for s in shape)
     return f"memref<{dims}{element}>"
 

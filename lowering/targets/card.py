@@ -42,7 +42,7 @@ class CardFacts:
         memory_bus_bits: bits between DRAM and the GPU in one transfer.
         l2_cache_bytes: size of the L2 cache.
         sm_shared_bytes: shared memory of an SM.
-        block_shared_bytes: the most shared memory of one program.
+        block_shared_bytes: the most shared memory of one program (a thread block of CUDA).
         sm_registers: number of 32-bit registers of an SM.
         sm_threads: the most threads that are resident on an SM.
     """

@@ -8,7 +8,7 @@ Formulas count elements of f32. Sizes follow from few quantities:
 - *caches*: a block that is used again fits in half of a cache, next to the data that streams through;
 - *registers*: a tile of accumulators that covers the latency of multiply-adds and leaves registers for operands.
 
-Numbers without such a quantity are ratios of algorithms, equal for all processors.
+Parameters without such a quantity are ratios that the algorithm fixes, equal for all processors.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ F32_BYTES = 4
 #: Cycles of one parallel step of a loop nest, and of one part of a split reduction: the start of a step and the
 #: addition of a part take a small share of these.
 STEP_CYCLES, PART_CYCLES = 256, 1024
-#: The most parts of a split reduction. The number of cores has no influence on the number of parts, since sums in
-#: other parts are rounded differently.
+#: The most parts of a split reduction. It does not depend on the number of cores, since the number of parts changes
+#: the rounding.
 MAX_PARTS = 16
-#: The depth of a block of a product: products that are summed before the sum is added to a total. All processors have
-#: the same depth, since other blocks round differently.
+#: The depth of a block of a product: as many products are summed before the sum is added to a total. It is the same
+#: on all processors, since the depth changes the rounding.
 BLOCK_DEPTH = 512
-#: Rows of a matrix that are read at once: the hardware prefetches so many streams of memory, and one stream alone
-#: does not use the bandwidth.
+#: Rows of a matrix that are read concurrently: the hardware prefetches this many streams, and a single stream does
+#: not reach the bandwidth of memory.
 STREAMS = 8
 #: Rows and vectors of the part of a product's result that is worth a parallel step.
 STEP_ROWS, STEP_VECTORS = 64, 4
@@ -49,7 +49,7 @@ def derive_kernels(cpu: CpuTarget) -> CpuKernelParameters:
 
 
 def _lanes(cpu: CpuTarget) -> int:
-    """The numbers of f32 in a vector."""
+    """The f32 elements of a vector."""
     return cpu.vector_bytes // F32_BYTES
 
 
@@ -59,7 +59,7 @@ def _rate(cpu: CpuTarget) -> int:
 
 
 def _short(cpu: CpuTarget) -> int:
-    """The numbers of half a vector: fewer leave more than half of the lanes idle."""
+    """The f32 elements of half a vector: fewer leave more than half of the lanes idle."""
     return max(_lanes(cpu) // 2, 1)
 
 
@@ -98,7 +98,7 @@ def _loops(cpu: CpuTarget) -> LoopParameters:
         pointwise_registers=cpu.vector_registers // 16,
         # Accumulators for half of all registers hide the latency of operations.
         column_registers=cpu.vector_registers // 2,
-        position_registers=cpu.vector_registers // 4,
+        arg_reduction_registers=cpu.vector_registers // 4,
         row_registers=4,
         math_operations=12,
         call_operations=4,
@@ -118,10 +118,10 @@ def _contractions(cpu: CpuTarget) -> ContractionParameters:
         step_rows=max(cpu.l2_bytes // 2 // (BLOCK_DEPTH * F32_BYTES), max_tile_rows),
         steps_per_core=4,
         # Packing reads a short block of each row of the right operand, all in different pages.
-        max_few_rows=32,
+        max_skinny_rows=32,
         # Every processor has at least eight ways.
-        max_shared_rows=8,
-        few_rows_slice=STREAMS,
+        max_unpacked_rows=8,
+        skinny_slice_depth=STREAMS,
         max_row_groups=4,
         min_block_bytes=_row_block_bytes(cpu),
         max_dot_rows=2 * square,
@@ -145,10 +145,10 @@ def _splits(cpu: CpuTarget) -> SplitParameters:
         min_part_operations=PART_CYCLES * _rate(cpu),
         min_product_depth=BLOCK_DEPTH,
         min_split_depth=4 * BLOCK_DEPTH,
-        enough_columns=columns,
-        enough_products=MAX_PARTS * STEP_ROWS * STEP_VECTORS * _lanes(cpu),
-        enough_narrow_products=columns,
-        narrow=_short(cpu),
+        min_unsplit_columns=columns,
+        min_unsplit_products=MAX_PARTS * STEP_ROWS * STEP_VECTORS * _lanes(cpu),
+        min_unsplit_narrow_products=columns,
+        max_narrow_side=_short(cpu),
         min_lanes=_short(cpu),
         min_reordered_depth=64,
     )

@@ -1,4 +1,4 @@
-"""Instructions that multiply short integers and add neighbouring products in each 32-bit lane of a vector."""
+"""Instructions that multiply short integers and add adjacent products in each 32-bit lane of a vector."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class DotProduct:
     Attributes:
         intrinsic: the name in LLVM.
         group: the products of a lane.
-        accumulates: whether the first operand is a vector that the sums are added to.
+        accumulates: whether the instruction has an accumulator operand, which is the first one.
         is_left_signed, is_right_signed: whether elements of the factors are signed.
     """
 

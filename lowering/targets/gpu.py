@@ -52,7 +52,7 @@ class GpuTarget:
         rates: peak rates of arithmetic and of DRAM.
         tensor_core_shapes: the instructions of tensor cores, the largest first.
         sm_warps: the most warps that are resident on an SM.
-        reserved_shared_bytes: the part of a program's shared memory that the compiler and the driver take.
+        reserved_shared_bytes: the part of a program's shared memory that the compiler and the driver reserve.
         sm_registers: number of 32-bit registers of an SM.
         sm_schedulers: number of warps of an SM that issue an instruction in the same cycle.
         sm_shared_bytes_per_cycle: bytes that an SM reads from its shared memory in one cycle.
@@ -106,7 +106,7 @@ class GpuTarget:
         return 1e6 * self.sms * self.rates.tensor_fma_per_cycle * self.rates.clock_mhz
 
     def on_card(self, facts: CardFacts) -> GpuTarget:
-        """The target for a card of the architecture. Facts that the driver does not report stay as they are."""
+        """The target for a card of the architecture. Facts that the driver does not report do not change."""
         rates = self.rates
         return replace(
             self,

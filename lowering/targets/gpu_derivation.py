@@ -1,6 +1,6 @@
 """Parameters of GPU kernels (blocks, occupancy, stages) and of the cost model, from the facts of a GPU.
 
-- A *block* gives each thread of a warp per scheduler one vector of 16-bit numbers; larger blocks are multiples.
+- A *block* gives each thread of a warp per scheduler one vector of 16-bit elements; larger blocks are multiples.
 - *Rows in registers* take a share of the registers of an SM.
 - *Programs per SM* (occupancy) keep as many bytes in flight as DRAM delivers to an SM in the time of one access,
   which is about equal on all GPUs (Little's law): they are proportional to the bandwidth of an SM.
@@ -8,12 +8,13 @@
 - *Rates of the cost model* are those fitted on Hopper, in proportion to the peak rates of the GPU: kernels attain the
   same share of a peak on every GPU. Times are equal.
 - *Recomputed operations* take less time than DRAM takes to write and read an element of 16 bits.
-- *Steps in order* take the latency of a load each, and other steps two more launches and the traffic of these.
+- *Sequential steps* of a scatter take the latency of a load each; parallel steps take two more launches and their
+  traffic.
 - *Tiles* of matrix products are those fitted on Hopper where tensor cores read shared memory (`wgmma`, `tcgen05`).
   Other tensor cores read registers: a tile reaches the share of the peak that reading its operands from shared memory
   leaves.
 
-Numbers without such a quantity are ratios of algorithms, equal for all GPUs.
+Parameters without such a quantity are ratios that the algorithm fixes, equal for all GPUs.
 """
 
 from __future__ import annotations
@@ -54,11 +55,11 @@ if TYPE_CHECKING:
     from oneflow.lowering.targets.gpu import GpuTarget
 
 HALF_BYTES = 2
-#: The bytes of the number of a writer.
-WRITER_BYTES = 4
-#: How many times as many warps an SM holds as it runs of a kernel with much state in registers.
+#: The bytes of an index of the last write to an element.
+INDEX_BYTES = 4
+#: The warps that an SM can hold, as a multiple of its warps in a kernel with much state in registers.
 WARP_SHARE = 4
-#: The pipeline stages of tiles of products where memory holds these.
+#: The pipeline stages of the tiles of products, if shared memory has space for them.
 TILE_STAGES = 3
 
 
@@ -160,8 +161,8 @@ def _operations_per_byte(gpu: GpuTarget) -> float:
 
 def _scatters(gpu: GpuTarget) -> ScatterParameters:
     model = derive_model(gpu)
-    # The writers are filled, updated and read.
-    traffic = 3 * WRITER_BYTES
+    # The indices of the last writes are filled, updated and read.
+    traffic = 3 * INDEX_BYTES
     return ScatterParameters(
         max_ordered_steps=int(2 * model.dependent_launch / model.load_latency),
         max_positions_per_step=_floor_power(model.load_latency * model.dram_bytes / traffic),
@@ -250,7 +251,7 @@ def _groupwise(gpu: GpuTarget) -> GroupwiseParameters:
 
 
 def _launches(gpu: GpuTarget) -> LaunchParameters:
-    # Pointers, of which some stay for what the launch adds.
+    # Pointers, without 32 that are reserved for the parameters that the launch adds.
     parameters = gpu.parameter_bytes // 8 - 32
     return LaunchParameters(
         max_parameters=parameters,
@@ -287,7 +288,7 @@ def _tiles(gpu: GpuTarget) -> MatmulTiles:
 
 
 def _filled(gpu: GpuTarget, tiles: Iterable[MatmulTile]) -> tuple[MatmulTile, ...]:
-    """Tiles for an instruction of more rows than `wgmma`: fewer rows leave a part of its rows idle."""
+    """Tiles for an instruction of more rows than `wgmma`, a part of which is idle in tiles of fewer rows."""
     rows = gpu.tensor_core_shapes[0].rows
     fractions = ((t, min(t.rows / rows, 1) if t.rows >= WGMMA.rows else 1) for t in tiles)
     return tuple(replace(t, efficiency=t.efficiency * fraction) for t, fraction in fractions)

@@ -15,8 +15,8 @@ class BlockParameters:
     """Blocks of loop nests. Blocks, rows and columns are counted in elements.
 
     Attributes:
-        max_row: longest row kept in registers for a second read; half as long where elements have 16 bits and two
-            reads suffice.
+        max_row: longest row kept in registers for a second pass; half as long where elements have 16 bits and two
+            passes suffice.
         max_reduced_row: longest row kept in registers for a reduction alone.
         pointwise: block of a kernel without reductions.
         chunk: block of one step of a loop over blocks.
@@ -37,7 +37,7 @@ class BlockParameters:
             blocks.
         max_unrolled: most strided elements that an unrolled loop reduces, so that threads read vectors.
         min_unrolled: smallest block with such a loop.
-        max_window: most elements of a window whose elements are reduced one after the other.
+        max_window: most elements of a window whose elements are reduced sequentially.
         max_window_stride: largest distance in memory between windows that count as neighbours.
         window_bytes: bytes that a thread reads in one step of unaligned windows.
         min_plane: fewest windows of one image for which a program stays in that image.
@@ -130,9 +130,9 @@ class ScatterParameters:
     """Scatters with indices that may repeat: the last write wins.
 
     Attributes:
-        max_ordered_steps: most steps that are as fast in order as with two more kernels, which find last writers.
-        max_positions_per_step: most positions for each step: to find the last writers of more positions takes longer
-            than the steps in order.
+        max_ordered_steps: most steps of a sequential loop that is as fast as two more kernels for the last writes.
+        max_positions_per_step: most positions for each step: for more positions, finding the last writes takes longer
+            than the sequential loop.
     """
 
     max_ordered_steps: int
@@ -220,10 +220,10 @@ class AttentionParameters:
     Attributes:
         max_width: elements of the widest heads.
         max_narrow_width: elements of the widest heads whose kernels are called narrow here.
-        narrow: plain forward kernel for such heads.
-        wide: for wider heads, where two programs share an SM.
-        wide_tall: for wider heads where blocks of more queries fill all SMs, since 64 queries take less time to
-            multiply than their keys and values to load.
+        narrow: plain forward kernel for heads of at most `max_narrow_width`.
+        wide: the same for wider heads, where two programs share an SM.
+        wide_tall: the same for wider heads where blocks of more queries fill all SMs, since 64 queries take less time
+            to multiply than their keys and values to load.
         narrow_gradients, wide_gradients: plain backward kernels, whose blocks have as many queries as keys.
         forward: warp-specialized forward kernels; empty where there are none.
         causal_short: the same for causal attention of the narrowest heads over at most `max_causal_short` queries:
@@ -330,8 +330,8 @@ class LaunchParameters:
         max_fused_warps: most warps of a kernel that is fused: all kernels of a launch run with the warps of the
             largest.
         no_reuse_l2_share: temporaries that take at most this part of the L2 cache share no memory, so that a kernel
-            does not wait for the readers of an earlier tensor in the same memory.
-        scratch_distance: scratch memory is not reused for so many commands, so that these can run concurrently.
+            does not wait for the users of an earlier tensor in the same memory.
+        scratch_distance: commands for which scratch memory is not reused, so that they can run concurrently.
         min_graph_commands: fewest commands of a graph: the launch of a graph costs as much as a few kernel launches.
         max_staged_bytes: largest result of a captured external kernel that is written to fixed memory and copied.
     """

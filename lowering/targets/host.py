@@ -1,4 +1,4 @@
-"""The target `native`: the processor of the host, from Linux's description.
+"""The target `native`: the processor of the host, from `/proc/cpuinfo` and sysfs of Linux.
 
 On other systems `native` is the lowest level of the host's architecture.
 """

@@ -1,6 +1,6 @@
-"""Instructions of GPUs that kernels are built of: what one instruction does, on every GPU that has it.
+"""GPU instructions of the kernels: the shapes and limits of each, equal on every GPU that has it.
 
-Numbers are from the PTX ISA (https://docs.nvidia.com/cuda/parallel-thread-execution).
+Values are from the PTX ISA (https://docs.nvidia.com/cuda/parallel-thread-execution).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 #: The threads of a warp, the warps of a warp group, and the most warps of a program.
 WARP, WARP_GROUP, MAX_WARPS = 32, 4, 32
-#: The most registers of a thread, and the granularity of their number.
+#: The most registers of a thread, and the granularity of register counts.
 MAX_THREAD_REGISTERS, REGISTER_STEP = 255, 8
 #: The shared memory of a program that has not asked for more.
 DEFAULT_SHARED_BYTES = 48 << 10
@@ -29,11 +29,10 @@ class TensorCoreShape:
         depth_bytes: bytes of a row of the left operand: the depth is 16 elements of 16 bits, 8 of 32, 32 of 8.
         warps: warps that issue the instruction together.
         reads_shared: whether operands are read from shared memory, without registers between.
-        float8_depth: steps of the depth of products of 8-bit floats whose sums have enough bits: accumulators of such
-            products have fewer bits than f32, so longer sums are added in f32. 0 where accumulators have the bits of
-            f32.
-        min_registers: the fewest registers of a thread of a warp group that gives its registers to others
-            (`setmaxnreg`); 0 where there is no such instruction.
+        float8_depth: depth after which a sum of products of 8-bit floats is added to an f32 accumulator, since the
+            accumulators of the instruction have fewer bits than f32; 0 where they have the bits of f32.
+        min_registers: the fewest registers of a thread of a warp group that releases registers to other warp
+            groups (`setmaxnreg`); 0 where there is no such instruction.
     """
 
     instruction: str
@@ -59,10 +58,10 @@ TCGEN05 = TensorCoreShape(
 
 @dataclass(frozen=True)
 class TensorMemoryAccelerator:
-    """What a tensor descriptor can describe.
+    """The limits of a tensor descriptor.
 
     Attributes:
-        alignment_bytes: strides, and the bytes of a row of a block, are multiples.
+        alignment_bytes: strides, and the bytes of a row of a block, are multiples of this.
         swizzle_bytes: bytes of a row of a block in shared memory whose reads have no bank conflicts.
         max_block_side: the longest side of a block.
         max_rank: the most dimensions.

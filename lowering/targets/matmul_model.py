@@ -12,15 +12,15 @@ class MatmulTile:
 
     Attributes:
         rows, columns, depth: the block of a step; rows x columns is the tile.
-        warps: of a program; of its consumer warp groups where these are specialized.
+        warps: warps of a program, or of its consumer warp groups in a warp-specialized kernel.
         stages: the depth of the software pipeline.
         efficiency: the share of an SM's peak arithmetic that the block reaches.
         tma: whether blocks are read by TMA descriptors.
-        epilogue_slices: how many slices of columns the epilogue takes one after the other.
-        persistent: whether there is one program per SM, which takes tile after tile. The loads of the next tile
+        epilogue_slices: number of slices of columns that the epilogue processes sequentially.
+        persistent: whether there is one program per SM, which loops over tiles. The loads of the next tile
             overlap the epilogue, so that both need shared memory at the same time.
-        per_lane_accumulators: whether the kernel accumulates without `tl.dot`, with a partial sum for each position
-            of a step's depth, which are added at the end.
+        per_lane_accumulators: whether the kernel accumulates without `tl.dot`, with a partial sum for each index
+            along the depth of a step, which are added at the end.
         ping_pong: whether two consumer warp groups have a tile each: one computes its epilogue while the other
             multiplies.
     """
@@ -96,8 +96,8 @@ class MatmulModel:
         grouping_slowdown, grouped_product_slowdown: factor on the time of a grouped launch, and what each of its
             products adds to the factor.
         other_registers: registers of a thread besides the registers of its accumulators.
-        heavy_epilogue: operations on one element from which on wide epilogue slices are worth the pipeline stage that
-            the buffers of these slices take.
+        heavy_epilogue: fewest operations on one element for which wide epilogue slices are worth the pipeline stage
+            that their buffers take.
         max_split_k, min_split_depth: most parts of a split-K, and least depth of one part.
         split_margin: part of the time of the fastest unsplit kernel that a split must stay below.
         max_epilogue_cost: largest cost of an epilogue in the kernel of a product, see `epilogue_fusion`.

@@ -33,7 +33,7 @@ _selected_gpu: ContextVar[GpuTarget | None] = ContextVar("gpu_target", default=N
 
 
 class TargetError(ValueError):
-    """A target that is unknown, or that the host does not run."""
+    """A target that is unknown, or whose code the host cannot run."""
 
 
 def cpu_target_named(name: str) -> CpuTarget:
@@ -85,7 +85,7 @@ def gpu_target() -> GpuTarget:
 
 def gpu_target_on(device: GpuTarget) -> GpuTarget:
     """The target for programs on a device: the target of the device, with the overrides of the chosen target, and
-    with its fitted values where it is of the same architecture.
+    with its fitted values if the architectures are equal.
     """
     chosen = gpu_target()
     fitted = chosen.fitted if chosen.arch == device.arch else device.fitted
@@ -112,7 +112,7 @@ def _using(variable: ContextVar[T | None], target: T) -> Iterator[None]:
 
 
 def check_runs_on_host(target: CpuTarget) -> None:
-    """Refuses a CPU target whose code the host does not run.
+    """Rejects a CPU target whose code the host cannot run.
 
     Raises:
         TargetError: the host has another architecture, or lacks features.

@@ -1,7 +1,7 @@
 """A kernel in Triton or Gluon as a value: its functions, its statements, and its launch parameters.
 
 Stages that merge, lift or compare kernels read and replace fields. `Source.text` prints the value, for Triton and for
-readers; no stage reads that text.
+people; no stage reads that text.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from oneflow.lowering.triton.symbolic_sizes import TileCount
 #: The languages of kernels, and the decorators of their functions.
 TRITON, GLUON = "triton", "gluon"
 DECORATORS = {TRITON: "@triton.jit\n", GLUON: "@gluon.jit\n"}
-#: The expression of a program's number, and the placeholder for that expression in a statement. A merged launch
-#: prints statements with a variable in its place.
-PROGRAM_ID, PROGRAM_NUMBER = "tl.program_id(0)", "$program"
+#: The expression of the program id, and the placeholder for that expression in a statement. A merged launch prints
+#: statements with a variable instead of the placeholder.
+PROGRAM_ID, PROGRAM_PLACEHOLDER = "tl.program_id(0)", "$program"
 #: The fields that are left out of plain data where they are empty.
 OPTIONAL = frozenset(
     {"registers", "origins", "preamble", "functions", "descriptor_only", "has_dot", "specializations"}
@@ -49,7 +49,7 @@ class Parameter(NamedTuple):
 
 @dataclass(frozen=True)
 class TensorDescriptor:
-    """A statement of a kernel that makes the descriptor `name` of a tensor, all of whose sizes are known.
+    """A statement of a kernel that creates the descriptor `name` of a tensor of static sizes.
 
     The tensor begins `offset` elements after the pointer that the parameter `pointer` holds. `shape` and `strides`
     are in elements, outermost dimension first. `block` is the shape of what one load or store copies. `layout` is the
@@ -69,18 +69,18 @@ class TensorDescriptor:
 
     @property
     def expression(self) -> str:
-        """The call that makes the descriptor."""
+        """The call that creates the descriptor."""
         begin = f"{self.pointer} + {self.offset}" if self.offset else self.pointer
         lists = [str(list(sizes)) for sizes in (self.shape, self.strides, self.block)]
         layout = [f"{self.module}.{self.layout}"] if self.layout else []
-        maker = "tma" if self.layout else "tl"
-        return f"{maker}.make_tensor_descriptor({', '.join([begin, *lists, *layout])})"
+        module = "tma" if self.layout else "tl"
+        return f"{module}.make_tensor_descriptor({', '.join([begin, *lists, *layout])})"
 
     def __str__(self) -> str:
         return f"{self.name} = {self.expression}"
 
     def of_call(self, call: int) -> TensorDescriptor:
-        """The descriptor of call number `call` of a grouped launch: the names end in the number of the call."""
+        """The descriptor of the call with index `call` of a grouped launch: the names end in the index."""
         return replace(self, name=f"{self.name}_{call}", pointer=f"{self.pointer}_{call}")
 
 
@@ -90,9 +90,9 @@ class TileLoop:
 
         for tile in tl.range(tl.program_id(0), 288, 132, flatten=True):
 
-    The variable goes up to `end`: the number of the tile where `rows` is 1, else the first of `rows` rows.
-    `flatten` joins the loop with the loop in its body. Loads are pipelined in `stages` stages; 0 leaves that to the
-    kernel.
+    The variable is the index of the tile where `rows` is 1, else the index of the first of `rows` rows; `end` is the
+    upper bound of the variable. `flatten` flattens the loop and the loop in its body to one loop. Loads are pipelined
+    in `stages` stages; 0 leaves the number of stages to the kernel.
     """
 
     variable: str
@@ -104,7 +104,7 @@ class TileLoop:
     stages: int = 0
 
     def __str__(self) -> str:
-        first = f"{PROGRAM_NUMBER} * {self.rows}" if self.rows > 1 else PROGRAM_NUMBER
+        first = f"{PROGRAM_PLACEHOLDER} * {self.rows}" if self.rows > 1 else PROGRAM_PLACEHOLDER
         arguments = [first, str(self.end), str(self.programs * self.rows)]
         arguments += ["flatten=True"] if self.flatten else []
         arguments += [f"num_stages={self.stages}"] if self.stages else []
@@ -124,21 +124,21 @@ class Function:
         name: the name.
         parameters: the parameters.
         body: the statements.
-        number: the expression of the program's number in the statements.
+        program_id: the expression that replaces the placeholder of the program id in the statements.
         calls: the names of the functions of `codegen.prelude` that the function calls.
     """
 
     name: str
     parameters: tuple[str, ...]
     body: tuple[Statement, ...]
-    number: str = PROGRAM_ID
+    program_id: str = PROGRAM_ID
     calls: tuple[str, ...] = ()
 
     def text(self, language: str) -> str:
         """The text of the function in a file."""
         head = f"{DECORATORS[language]}def {self.name}({', '.join(self.parameters)}):\n"
         lines = "".join(f"{line}\n" for line in nested(self.body or ["pass"]))
-        return f"\n\n{head}{lines.replace(PROGRAM_NUMBER, self.number)}"
+        return f"\n\n{head}{lines.replace(PROGRAM_PLACEHOLDER, self.program_id)}"
 
     def to_dict(self) -> dict[str, Any]:
         """The fields as plain data."""
@@ -166,7 +166,7 @@ class Source:
         fills: the literals that results have to hold before the launch.
         registers: the most registers of a thread, on average; 0 sets no limit.
         language: Triton or Gluon.
-        origins: the operators that the kernel computes, for readers.
+        origins: the operators that the kernel computes, printed as comments.
         preamble: the beginning of the kernel's file: imports, constants, functions written by hand.
         functions: the functions that the kernel calls.
         descriptor_only: the parameters that no statement but a descriptor uses.
@@ -197,7 +197,7 @@ class Source:
 
     @property
     def descriptors(self) -> tuple[TensorDescriptor, ...]:
-        """The statements that make descriptors, in order."""
+        """The statements that create descriptors, in order."""
         return tuple(s for s in self.body if isinstance(s, TensorDescriptor))
 
     @property
@@ -240,7 +240,7 @@ class Source:
         fields["grid"] = TileCount.from_plain(data["grid"])
         fields["body"] = _statements(data["body"])
         for name in ("updates", "fills"):
-            fields[name] = {int(number): value for number, value in data[name].items()}
+            fields[name] = {int(result): value for result, value in data[name].items()}
         for name in ("origins", "preamble", "descriptor_only"):
             fields[name] = tuple(data.get(name, ()))
         fields["functions"] = tuple(map(Function.from_dict, data.get("functions", ())))

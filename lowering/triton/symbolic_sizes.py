@@ -22,26 +22,26 @@ class Size:
 
     @staticmethod
     def of(value: int | str) -> Size:
-        """A number or a name as a size."""
+        """A constant or a name as a size."""
         if isinstance(value, str):
             return Size((((value,), 1),))
         return Size((((), value),)) if value else Size()
 
     @property
     def static(self) -> int | None:
-        """The number; None where the size has names."""
+        """The constant; None where the size has names."""
         if not self.terms:
             return 0
         return self.terms[0][1] if len(self.terms) == 1 and not self.terms[0][0] else None
 
     def __add__(self, other: Size) -> Size:
-        if (one := self.static) is not None and (two := other.static) is not None:
-            return Size.of(one + two)
+        if (a := self.static) is not None and (b := other.static) is not None:
+            return Size.of(a + b)
         return _collect((*self.terms, *other.terms))
 
     def __mul__(self, other: Size) -> Size:
-        if (one := self.static) is not None and (two := other.static) is not None:
-            return Size.of(one * two)
+        if (a := self.static) is not None and (b := other.static) is not None:
+            return Size.of(a * b)
         return _collect((tuple(sorted((*a, *b))), x * y) for a, x in self.terms for b, y in other.terms)
 
     def renamed(self, names: Mapping[str, Size]) -> Size:
@@ -54,7 +54,7 @@ class Size:
         return total
 
     def value(self, arguments: Mapping[str, int]) -> int:
-        """The number for the values of the names."""
+        """The size for the values `arguments` of the names."""
         return sum(factor * math.prod(arguments[n] for n in monomial) for monomial, factor in self.terms)
 
     def __str__(self) -> str:
@@ -112,17 +112,17 @@ class TileCount:
 
     @property
     def static(self) -> int | None:
-        """The number; None where the count depends on dynamic sizes."""
+        """The count as an int; None where it depends on dynamic sizes."""
         sizes = [size.static for size, _ in self.factors]
         return None if None in sizes else math.prod(n or 0 for n in sizes)
 
     def value(self, arguments: Mapping[str, int]) -> int:
-        """The number for the values of the names."""
+        """The count for the values `arguments` of the names."""
         return math.prod(cdiv(size.value(arguments), tile) for size, tile in self.factors)
 
     def __mul__(self, other: TileCount) -> TileCount:
-        if (one := self.static) is not None and (two := other.static) is not None:
-            return TileCount.of(one * two)
+        if (a := self.static) is not None and (b := other.static) is not None:
+            return TileCount.of(a * b)
         return TileCount((*self.factors, *other.factors))
 
     def __str__(self) -> str:
@@ -160,10 +160,10 @@ def power_of_two(size: int) -> int:
 WIDE_RANGE = 1 << 30
 
 
-def range_text(begin: int, end: int | Size, more: str) -> str:
-    """The text of `range` from `begin` to `end`; `more` is the text of further arguments.
+def range_text(begin: int, end: int | Size, arguments: str) -> str:
+    """The text of `range` from `begin` to `end`; `arguments` is the text of further arguments.
 
     Triton types an end of at least 2^31 as unsigned but sign-extends it; such ends are i64.
     """
     wide = not isinstance(end, Size) and end >= WIDE_RANGE
-    return f"range({begin}, {f'tl.full((), {end}, tl.int64)' if wide else end}{more})"
+    return f"range({begin}, {f'tl.full((), {end}, tl.int64)' if wide else end}{arguments})"

@@ -39,7 +39,7 @@ class BlockShape:
         outer, inner: elements along the outer and the inner loops.
         mode: how inner loops run.
         warps: warps of a program.
-        unrolled: how many steps of a loop over single steps are unrolled; 0 leaves that to Triton.
+        unrolled: the unroll factor of a sequential loop; 0 leaves the choice to Triton.
     """
 
     outer: int
@@ -53,8 +53,8 @@ def choose_block_shape(kernel: Kernel, structure: Structure, sizes: Mapping[int,
                   associative: bool, online: bool) -> BlockShape:  # fmt: skip
     """The block shape of a loop nest.
 
-    `associative` says that every reduction is associative, `online` that sums of exponentials can be accumulated in
-    the pass that finds their maximum (online softmax).
+    With `associative`, every reduction is associative. With `online`, the pass that computes the maximum of exponents
+    also accumulates the sum of the exponentials (online softmax).
     """
     limits = gpu_target().kernels.blocks
     outer = product(sizes[n] for n in structure.outer).static
@@ -67,18 +67,14 @@ def choose_block_shape(kernel: Kernel, structure: Structure, sizes: Mapping[int,
     short = inner is not None and inner <= limits.max_unrolled and not structure.rowwise
     is_window = inner is not None and inner <= limits.max_window and not structure.rowwise
     window_loops = _window_loops(structure) if is_window else []
-    windows = window_loops and _are_neighbours(structure, structure.outer, forms)
+    windows = window_loops and _are_adjacent(structure, structure.outer, forms)
     if windows or (short and (strided or not associative)):
-        sms = gpu_target().sms
-        per_sm = power_of_two((outer or limits.pointwise * sms) // sms or 1)
-        block = min(limits.pointwise, outer_block, max(per_sm, limits.min_unrolled))
-        unrolled = max(n for n in range(1, limits.max_unrolled + 1) if (inner or 1) % n == 0)
-        # Windows begin at any element, so that threads read single elements: neighbouring threads read neighbours.
-        is_unaligned = bool(window_loops) and _are_neighbours(structure, window_loops, forms)
+        # Windows begin at any element: threads read single elements, adjacent threads adjacent elements.
+        is_unaligned = bool(window_loops) and _are_adjacent(structure, window_loops, forms)
         per_thread = limits.elements_per_thread
         if is_unaligned:
             per_thread = max(limits.window_bytes // element_bytes(kernel), 1)
-        return BlockShape(block, 1, RowMode.SEQUENTIAL, warps_for(block // per_thread), unrolled)
+        return _unrolled_shape(outer, outer_block, inner or 1, per_thread)
     if not associative:
         block = min(limits.sequential, outer_block)
         return BlockShape(block, 1, RowMode.SEQUENTIAL, warps_for(block // limits.sequential_per_thread))
@@ -88,13 +84,27 @@ def choose_block_shape(kernel: Kernel, structure: Structure, sizes: Mapping[int,
     width = element_bytes(kernel)
     longest = limits.max_row // 2 if online and width == 2 else limits.max_row
     if inner is not None and row <= (longest if structure.rowwise else limits.max_reduced_row):
-        block = max(1, min(outer_block, limits.pointwise // row))
-        row_bytes = block * row * width
-        threads = row_bytes // limits.row_bytes_per_thread
-        warps = max(warps_for(threads), min(MAX_WARPS, threads // (2 * WARP)))
-        return BlockShape(block, row, RowMode.WHOLE_ROW, warps)
+        return _whole_row_shape(outer_block, row, width)
     chunk = 2 * limits.chunk if structure.rowwise else limits.chunk
     return BlockShape(1, chunk, RowMode.CHUNKED, limits.chunk_warps)
+
+
+def _unrolled_shape(outer: int | None, outer_block: int, inner: int, per_thread: int) -> BlockShape:
+    """The block shape of a reduction whose steps are sequential and unrolled, with enough programs for all SMs."""
+    limits, sms = gpu_target().kernels.blocks, gpu_target().sms
+    per_sm = power_of_two((outer or limits.pointwise * sms) // sms or 1)
+    block = min(limits.pointwise, outer_block, max(per_sm, limits.min_unrolled))
+    unrolled = max(n for n in range(1, limits.max_unrolled + 1) if inner % n == 0)
+    return BlockShape(block, 1, RowMode.SEQUENTIAL, warps_for(block // per_thread), unrolled)
+
+
+def _whole_row_shape(outer_block: int, row: int, width: int) -> BlockShape:
+    """The block shape for rows of `row` elements of `width` bytes that are kept in registers."""
+    limits = gpu_target().kernels.blocks
+    block = max(1, min(outer_block, limits.pointwise // row))
+    threads = block * row * width // limits.row_bytes_per_thread
+    warps = max(warps_for(threads), min(MAX_WARPS, threads // (2 * WARP)))
+    return BlockShape(block, row, RowMode.WHOLE_ROW, warps)
 
 
 def _strided_shape(outer: int | None, outer_block: int, row: int, is_static: bool) -> BlockShape:
@@ -112,11 +122,11 @@ def _strided_shape(outer: int | None, outer_block: int, row: int, is_static: boo
     return BlockShape(columns, min(row, depth * scale), RowMode.CHUNKED, limits.strided_warps * scale)
 
 
-def eviction_policy(kernel: Kernel, structure: Structure, before: str) -> str:
-    """The eviction policy of a pass over chunks, empty for the default; `before` is the policy of the last pass."""
+def eviction_policy(kernel: Kernel, structure: Structure, previous: str) -> str:
+    """The eviction policy of a pass over chunks, empty for the default; `previous` is the policy of the last pass."""
     limits = gpu_target().kernels.blocks
     if structure.rowwise or structure.needs_second_pass:
-        return "evict_first" if before else "evict_last"
+        return "evict_first" if previous else "evict_last"
     read = [bytes_of(t.element) * (t.count.static or 0) for t in kernel.tensors.values()]
     return "evict_first" if max(read) > limits.streamed_l2_caches * gpu_target().l2_cache_bytes else ""
 
@@ -132,7 +142,7 @@ def element_bytes(kernel: Kernel) -> int:
 def transposed_loops(
     structure: Structure, sizes: Mapping[int, Size], forms: Sequence[LinearForm]
 ) -> tuple[int, int] | None:
-    """The loops along which results and an operand are contiguous, where these are two loops; else None."""
+    """The loop along which results are contiguous and the loop along which an operand is; None for one loop."""
     one = Size.of(1)
     outer = [n for n in structure.outer if sizes[n] != one]
     contiguous = [n for n in outer if forms[-1].loops.get(n) == one]
@@ -144,7 +154,7 @@ def transposed_loops(
 
 
 def transpose_sides(strided: int | None, contiguous: int | None) -> tuple[int, int]:
-    """The sides of a transpose's block by the sizes of its loops; the second side is along the results."""
+    """The sides of a transpose's block, by the sizes of its loops; results are contiguous along the second side."""
     limits = gpu_target().kernels.blocks
     first, second = (
         limits.max_transpose_side if size is None else min(limits.max_transpose_side, power_of_two(size))
@@ -158,7 +168,7 @@ def transpose_sides(strided: int | None, contiguous: int | None) -> tuple[int, i
 
 
 def is_strided(structure: Structure, forms: Sequence[LinearForm]) -> bool:
-    """Whether the tensors that are reduced are contiguous along an outer loop and strided along the innermost one."""
+    """Whether the reduced tensors are contiguous along an outer loop and strided along the innermost loop."""
     last, every, one = structure.inner[-1], {*structure.outer, *structure.inner}, Size.of(1)
     reduced = [f for f in forms if last in f.loops_used]
     most = max((len(every & f.loops_used) for f in reduced), default=0)
@@ -170,8 +180,8 @@ def is_strided(structure: Structure, forms: Sequence[LinearForm]) -> bool:
     )
 
 
-def _are_neighbours(structure: Structure, loops: Sequence[int], forms: Sequence[LinearForm]) -> bool:
-    """Whether reduced elements at neighbouring positions along one of some outer loops are neighbours in memory."""
+def _are_adjacent(structure: Structure, loops: Sequence[int], forms: Sequence[LinearForm]) -> bool:
+    """Whether elements at adjacent positions along one of the outer `loops` are adjacent in memory."""
     limits = gpu_target().kernels.blocks
     reduced = [f for f in forms if structure.inner[-1] in f.loops and not f.computed]
     steps = (f.loops[n].static for f in reduced for n in loops if n in f.loops)
@@ -181,7 +191,7 @@ def _are_neighbours(structure: Structure, loops: Sequence[int], forms: Sequence[
 def _window_loops(structure: Structure) -> list[int]:
     """The outer loops that move windows over a tensor."""
     outer, inner = set(structure.outer), set(structure.inner)
-    positions = [{node.names[d] for d in form.dims} for node in structure.nodes for use in node.inputs
+    positions = [{node.loop_ids[d] for d in form.dims} for node in structure.nodes for use in node.inputs
                  for form in use.access]  # fmt: skip
     found = set().union(*(p & outer for p in positions if p & inner))
     return [n for n in structure.outer if n in found]
@@ -190,9 +200,10 @@ def _window_loops(structure: Structure) -> list[int]:
 def plane_loops(
     structure: Structure, sizes: Mapping[int, Size], forms: Sequence[LinearForm]
 ) -> tuple[list[int], int]:
-    """The innermost outer loops, which move windows over an image, and a program's positions; none for small images.
+    """The innermost outer loops, which move windows over an image, and the block of positions of a program.
 
-    What does not depend on these loops, such as the filters of a depthwise convolution, is one number for a program.
+    There are no loops for small images. An operand that does not depend on these loops, such as the filter of a
+    depthwise convolution, is a scalar in a program.
     """
     limits = gpu_target().kernels.blocks
     window_loops = [n for n in _window_loops(structure) if sizes[n] != Size.of(1)]

@@ -107,7 +107,7 @@ def needed_ops(
 
 
 def literal(attribute: ir.Attribute) -> str:
-    """A number attribute as a Python literal; a float of 8 bits as its code."""
+    """A float, integer or bool attribute as a Python literal; a float of 8 bits as its code."""
     if str(attribute.type) in FLOAT8:
         return _float8_code(attribute)
     if isinstance(attribute, ir.FloatAttr):
@@ -134,13 +134,13 @@ class BodyEmitter:
 
     Attributes:
         tile: the tile that values are computed on.
-        names: the loop of the structure for each dimension of the body's operation.
-        kernel_values: scalars of the kernel around bodies, as they have been written.
+        loop_ids: the loop of the structure for each loop dimension of the operation of the body.
+        kernel_values: the scalars outside of bodies that have been written.
         division: the template of f32 division.
     """
 
     tile: Tile
-    names: Sequence[int] = ()
+    loop_ids: Sequence[int] = ()
     kernel_values: dict[ir.Value, Value] = field(default_factory=dict)
     division: Template = "tl.div_rn({0}, {1})"
 
@@ -164,13 +164,13 @@ class BodyEmitter:
             "affine.apply": self._affine,
         }
 
-    def run(self, block: ir.Block, names: Sequence[int], arguments: Mapping[ir.Value, Value],
+    def run(self, block: ir.Block, loop_ids: Sequence[int], arguments: Mapping[ir.Value, Value],
             wanted: Sequence[ir.Value] | None = None) -> list[Value]:  # fmt: skip
         """The values `wanted` of a block (None: the values that it yields).
 
-        `names[d]` is the structure's loop of dimension `d`; `arguments` are values of block arguments.
+        `loop_ids[d]` is the structure's loop of loop dimension `d`; `arguments` are values of block arguments.
         """
-        self.names = names
+        self.loop_ids = loop_ids
         ops = [o.operation for o in block.operations]
         wanted = list(ops[-1].operands) if wanted is None else wanted
         env, needed = dict(arguments), needed_ops(ops, wanted, arguments)
@@ -270,12 +270,12 @@ class BodyEmitter:
         return self._convert(result, value)
 
     def _index(self, op: ir.Operation, args: list[Value]) -> Value:
-        return self.tile.position(self.names[ir.IntegerAttr(op.attributes["dim"]).value])
+        return self.tile.position(self.loop_ids[ir.IntegerAttr(op.attributes["dim"]).value])
 
     def _compare_integers(self, op: ir.Operation, args: list[Value]) -> Value:
-        number = ir.IntegerAttr(op.attributes["predicate"]).value
-        names = [self._unsigned(a) for a in args] if number >= 6 and args[0].element != "i1" else args
-        return self._format(f"{{0}} {INTEGER_PREDICATES[number]} {{1}}", names, "i1")
+        predicate = ir.IntegerAttr(op.attributes["predicate"]).value
+        names = [self._unsigned(a) for a in args] if predicate >= 6 and args[0].element != "i1" else args
+        return self._format(f"{{0}} {INTEGER_PREDICATES[predicate]} {{1}}", names, "i1")
 
     def _compare_floats(self, op: ir.Operation, args: list[Value]) -> Value:
         template = FLOAT_PREDICATES[ir.IntegerAttr(op.attributes["predicate"]).value]

@@ -2,10 +2,10 @@
 
     tl.make_tensor_descriptor(p0, [4096, 768], [768, 1], [128, 64])
 
-Each group of loops that walks a tensor is a dimension of its descriptor, groups with one position in a block first.
-The last dimension is contiguous; strides of others are multiples of 16 bytes. Out-of-range elements read as 0 and are
-not written. A dimension may be divided into parts, such as the parts of a split-K product: parts of whole blocks are
-positions along one dimension, other parts are a separate dimension, at whose end a block ends too.
+Each group of loops over a tensor is a dimension of its descriptor; dimensions of which a block has one position come
+first. The last dimension is contiguous; the other strides are multiples of 16 bytes. Out-of-range elements read as 0
+and are not written. A dimension may be divided into parts, such as the parts of a split-K product: parts of whole
+blocks are positions along one dimension, other parts are a separate dimension, whose last block may be partial.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from oneflow.lowering.triton.codegen.tile import Axis, LinearForm, Tile
 from oneflow.lowering.triton.source import TensorDescriptor
 from oneflow.lowering.triton.symbolic_sizes import Size, product
 
-#: The variable of the position along the depth of a product, which has 32 bits.
+#: The variable of the position along the depth (K) of a product, an integer of 32 bits.
 DEPTH_POSITION = "k_at"
 
 
@@ -28,10 +28,10 @@ class Dimension:
     """A dimension of a descriptor.
 
     Attributes:
-        axis: the axis of the tile that walks it.
+        axis: the axis of the tile along the dimension.
         loops: the flattened loops of the dimension.
         size, stride: of these loops, in elements.
-        parts: pairs of a loop and a step: coordinates begin at the position along the loop times the step.
+        parts: pairs of a loop and a step: the position along the loop times the step is added to coordinates.
     """
 
     axis: Axis
@@ -44,7 +44,7 @@ class Dimension:
 def describe_dimensions(tile: Tile, tensor: Tensor, form: LinearForm, axes: Sequence[Axis]) -> list[Dimension] | None:
     """The dimensions of a tensor's descriptor; None where TMA cannot read the tensor.
 
-    Every axis but scalar ones has to be one dimension. Dimensions of scalar axes come first, so that a block is
+    Every axis that is not scalar has to be one dimension. Dimensions of scalar axes are first, so that a block is
     contiguous in shared memory; then dimensions have descending strides.
     """
     if form.computed or form.constant.terms or tensor.element in ("i1", "f64", "i64"):
@@ -71,17 +71,17 @@ def describe_dimensions(tile: Tile, tensor: Tensor, form: LinearForm, axes: Sequ
 def _merge_scalars(dimensions: list[Dimension]) -> list[Dimension]:
     """Merges the dimensions of scalar axes into the dimensions that they are parts of."""
     for scalar in reversed([d for d in dimensions if d.axis.scalar]):
-        at = next((i for i, d in enumerate(dimensions) if _has_parts(d, scalar)), None)
-        if at is not None:
-            dimension = dimensions[at]
+        index = next((i for i, d in enumerate(dimensions) if _has_parts(d, scalar)), None)
+        if index is not None:
+            dimension = dimensions[index]
             parts = (*dimension.parts, (scalar.loops[-1], dimension.size))
-            dimensions[at] = replace(dimension, size=dimension.size * scalar.size, parts=parts)
+            dimensions[index] = replace(dimension, size=dimension.size * scalar.size, parts=parts)
             dimensions.remove(scalar)
     return dimensions
 
 
 def _has_parts(dimension: Dimension, scalar: Dimension) -> bool:
-    """Whether a scalar axis walks over parts of a dimension, and each part is a number of blocks."""
+    """Whether a scalar axis is the axis of the parts of a dimension, and each part is a multiple of the block."""
     is_adjacent = scalar.stride == dimension.stride * dimension.size
     return is_adjacent and not dimension.axis.scalar and dimension.size % dimension.axis.block == 0
 
@@ -106,11 +106,11 @@ class Descriptor:
 
     @property
     def name(self) -> str:
-        """The descriptor's name; the descriptor is made before every loop."""
+        """The name of the descriptor, which is created before all loops."""
         return self.tile.writer.declare_descriptor(self.record(""))
 
     def record(self, name: str, layout: str = "", module: str = "") -> TensorDescriptor:
-        """The statement that makes the descriptor."""
+        """The statement that creates the descriptor."""
         dimensions, tensor = self.dimensions, self.tensor.name
         shape, strides = tuple(d.size for d in dimensions), tuple(d.stride for d in dimensions)
         return TensorDescriptor(name, tensor, 0, shape, strides, tuple(map(int, self._blocks)), layout, module)
@@ -163,5 +163,5 @@ class Descriptor:
 
 def are_interchangeable(descriptors: Sequence[Descriptor | None]) -> bool:
     """Whether all descriptors have the same axes, loops and parts, so that one variable may hold any of them."""
-    walks = {None if d is None else tuple((s.axis.name, s.loops, s.parts) for s in d.dimensions) for d in descriptors}
-    return len(walks) == 1 and None not in walks
+    keys = {None if d is None else tuple((s.axis.name, s.loops, s.parts) for s in d.dimensions) for d in descriptors}
+    return len(keys) == 1 and None not in keys

@@ -1,4 +1,4 @@
-"""The common parts of emitters of kernels: program numbers, tile rasterization, initial values, the source."""
+"""The common parts of kernel emitters: program ids, tile rasterization, initial values, the source."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from oneflow.lowering.triton.codegen.kernel import Kernel
 from oneflow.lowering.triton.codegen.prelude import definitions, preamble
 from oneflow.lowering.triton.codegen.tile import Axis, constant_text
 from oneflow.lowering.triton.codegen.writer import Value, Writer
-from oneflow.lowering.triton.source import FAILURE, PROGRAM_NUMBER, Function, Parameter, Source
+from oneflow.lowering.triton.source import FAILURE, PROGRAM_PLACEHOLDER, Function, Parameter, Source
 from oneflow.lowering.triton.symbolic_sizes import TileCount
 from oneflow.passes.walk import gather
 
 
 def program_id(kernel: Kernel) -> str:
-    """The text of the program's number, of 64 bits where positions need 64 bits."""
-    return f"{PROGRAM_NUMBER}.to(tl.int64)" if kernel.needs_64_bits else PROGRAM_NUMBER
+    """The text of the program id, of 64 bits where positions need 64 bits."""
+    return f"{PROGRAM_PLACEHOLDER}.to(tl.int64)" if kernel.needs_64_bits else PROGRAM_PLACEHOLDER
 
 
 def tile_count(axis: Axis) -> TileCount:
@@ -26,15 +26,15 @@ def tile_count(axis: Axis) -> TileCount:
     return TileCount.of(axis.size, axis.block)
 
 
-def write_tile_rasterization(writer: Writer, number: str, rows: TileCount, columns: TileCount) -> None:
-    """Writes the batch, row and column of tile `number` of `rows` times `columns` tiles, in grouped order.
+def write_tile_rasterization(writer: Writer, tile: str, rows: TileCount, columns: TileCount) -> None:
+    """Writes the batch, row and column of the tile with index `tile`, of `rows` times `columns` tiles a batch.
 
-    The order of the tiles (tile rasterization, thread block swizzle) is as in Triton's tutorial on matrix products:
-    programs of a group of rows read the same columns, which stay in the L2 cache.
+    The order of the tiles (tile rasterization, thread block swizzle) is the grouped order of Triton's tutorial on
+    matrix products: programs of a group of rows read the same columns, which stay in the L2 cache.
     """
     group = gpu_target().kernels.blocks.group_rows
     for text in (
-        f"program = {number}",
+        f"program = {tile}",
         f"batch = program // ({rows} * {columns})",
         f"tile_in_batch = program % ({rows} * {columns})",
         f"first_row = tile_in_batch // ({group} * {columns}) * {group}",
@@ -49,9 +49,9 @@ def fill_literal(value: ir.Value) -> str | None:
     """The literal that a tensor is filled with, None where the tensor is not a `linalg.fill` of a constant."""
     if isinstance(value, ir.BlockArgument) or value.owner.name != "linalg.fill":
         return None
-    number = value.owner.operands[0]
-    constant = not isinstance(number, ir.BlockArgument) and number.owner.name == "arith.constant"
-    return literal(number.owner.attributes["value"]) if constant else None
+    scalar = value.owner.operands[0]
+    is_constant = not isinstance(scalar, ir.BlockArgument) and scalar.owner.name == "arith.constant"
+    return literal(scalar.owner.attributes["value"]) if is_constant else None
 
 
 def initial_value(bodies: BodyEmitter, value: ir.Value) -> Value:
@@ -70,9 +70,9 @@ def make_source(
 ) -> Source:  # fmt: skip
     """The source of a kernel whose statements `writer` holds.
 
-    `ops` are the operations of the kernel, `grid` is its number of programs. `updates` and `fills` are
-    the arguments whose memory each result takes, and the literals that results are filled with first. `functions`
-    are the functions of this kernel alone. `has_dot` says whether the kernel multiplies by `tl.dot`.
+    `ops` are the operations of the kernel, `grid` is its number of programs. `updates` has the argument whose memory
+    a result takes, `fills` the literal with which a result is filled before the launch. `functions` are the functions
+    that only this kernel has. `has_dot` says whether the kernel multiplies by `tl.dot`.
     """
     parameters = [*kernel.parameters, *([Parameter(FAILURE, "*i64")] if kernel.checks else [])]
     descriptor_only = tuple(p.name for p in kernel.parameters if p.is_pointer and p.name not in writer.pointers)
@@ -84,20 +84,20 @@ def make_source(
 
 
 def origins(ops: Sequence[ir.Operation]) -> tuple[str, ...]:
-    """The operators that operations came from, in order, with file and line where these are known.
+    """The operators that operations were lowered from, in order, with file and line where these are known.
 
     Regions are searched too. Constants are shared between operators and left out.
     """
-    return tuple(dict.fromkeys(f"{name} ({place})" if place else name for name, place in _operators(ops)))
+    return tuple(dict.fromkeys(f"{name} ({site})" if site else name for name, site in _operators(ops)))
 
 
 def operator_names(ops: Sequence[ir.Operation]) -> tuple[str, ...]:
-    """The names of the operators that operations came from, in order."""
+    """The names of the operators that operations were lowered from, in order."""
     return tuple(dict.fromkeys(name for name, _ in _operators(ops)))
 
 
 def _operators(ops: Sequence[ir.Operation]) -> Iterator[tuple[str, str]]:
-    """The operators that operations came from: the name, and the file and line where these are known."""
+    """The operators that operations were lowered from: the name, and the file and line where these are known."""
     inner = (o for op in ops for o in gather(op, lambda o: o.name != "arith.constant"))
     return (operator for op in inner for operator in _operators_at(op.location))
 

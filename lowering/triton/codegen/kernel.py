@@ -16,10 +16,10 @@ from oneflow.lowering.triton.codegen.views import View
 from oneflow.lowering.triton.source import Parameter, TensorDescriptor
 from oneflow.lowering.triton.symbolic_sizes import Size, product
 
-#: Floats of 8 bits, with Triton's types of pointers for tensor cores. Other kernels compute with
-#: their codes: Triton's conversions depend on the GPU.
+#: Floats of 8 bits, with Triton's pointer types for tensor cores. Other kernels compute with the codes of these
+#: floats: Triton's conversions depend on the GPU.
 FLOAT8 = {"f8E4M3FN": "*fp8e4nv", "f8E5M2": "*fp8e5"}
-#: Triton's types of values, and of pointers, by MLIR element type.
+#: Triton's value types and pointer types, by MLIR element type.
 TYPES = {
     "i1": "int1", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64", "index": "int64",
     "f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64",
@@ -66,7 +66,7 @@ class Tensor:
     def descriptor(
         self, name: str, block: tuple[int, ...], layout: str = "", module: str = ""
     ) -> TensorDescriptor | None:
-        """The statement that makes a descriptor of the tensor, None where a size is known only at run time."""
+        """The statement that creates a descriptor of the tensor, None where a size is dynamic."""
         shape, strides = ([s.static for s in sizes if s.static is not None] for sizes in (self.shape, self.strides))
         if len(shape) + len(strides) < 2 * len(self.shape):
             return None
@@ -87,7 +87,7 @@ class Kernel:
         name, func: the function.
         tensors, scalars: its arguments.
         parameters: the parameters of the Triton function.
-        aliases: one size for names of sizes that are known to be equal.
+        aliases: the canonical size for each name of a size that is known to be equal.
         checks: whether a body has run-time checks.
         destinations: the argument that each result is written to.
     """
@@ -101,8 +101,8 @@ class Kernel:
     checks: bool = False
 
     def __post_init__(self) -> None:
-        for number, argument in enumerate(self.block.arguments):
-            self._add(number, argument)
+        for index, argument in enumerate(self.block.arguments):
+            self._add(index, argument)
         arguments = list(self.block.arguments)
         self.destinations = arguments[len(arguments) - len(self.returned) :]
 
@@ -115,13 +115,13 @@ class Kernel:
         """
         return Kernel(ir.StringAttr(func.attributes["sym_name"]).value, func)
 
-    def _add(self, number: int, argument: ir.Value) -> None:
+    def _add(self, index: int, argument: ir.Value) -> None:
         if not isinstance(argument.type, ir.RankedTensorType):
-            self.scalars[argument] = f"s{number}"
-            self.parameters.append(Parameter(f"s{number}", scalar_type(str(argument.type))))
+            self.scalars[argument] = f"s{index}"
+            self.parameters.append(Parameter(f"s{index}", scalar_type(str(argument.type))))
             return
         # Unsigned integers are signless in memory; operations say how they are read.
-        element, name = str(argument.type.element_type).removeprefix("u"), f"p{number}"
+        element, name = str(argument.type.element_type).removeprefix("u"), f"p{index}"
         if element not in POINTERS:
             raise Unsupported(f"element type {element}")
         self.parameters.append(Parameter(name, POINTERS[element]))
@@ -149,7 +149,7 @@ class Kernel:
         return list(self.block.operations[len(self.block.operations) - 1].operands)
 
     def structure(self) -> Structure:
-        """The operations that compute something, as one loop nest.
+        """The operations that are nodes, as one loop nest.
 
         Raises:
             Unsupported: the operations share no loops.
@@ -161,14 +161,14 @@ class Kernel:
         return structure
 
     def shape(self, value: ir.Value) -> tuple[Size, ...]:
-        """The sizes of a tensor, equal sizes under one name."""
+        """The sizes of a tensor; equal sizes have one name."""
         return tuple(s.renamed(self.aliases) for s in self._shape(value))
 
     def _shape(self, value: ir.Value) -> tuple[Size, ...]:
         if value in self.tensors:
             return self.tensors[value].shape
         if isinstance(value, ir.BlockArgument):
-            raise Unsupported("a number among tensors")
+            raise Unsupported("a scalar argument where a tensor is expected")
         op = value.owner
         if op.name == "tensor.empty":
             sizes = iter(op.operands)
@@ -199,7 +199,7 @@ class Kernel:
         raise Unsupported("a size that is computed in a kernel")
 
     def tensor(self, value: ir.Value) -> Tensor:
-        """A tensor argument, equal sizes under one name.
+        """A tensor argument; equal sizes have one name.
 
         Raises:
             Unsupported: the tensor is computed in the kernel.
@@ -210,7 +210,7 @@ class Kernel:
         return Tensor(tensor.name, self.shape(value), tensor.element)
 
     def loop_sizes(self, nodes: Iterable[Node]) -> dict[int, Size]:
-        """The size of each loop of nodes; dimensions that one loop walks get one name.
+        """The size of each loop of nodes; the dimensions along one loop get one name.
 
         Raises:
             Unsupported: no tensor has a loop's size.
@@ -221,8 +221,8 @@ class Kernel:
             for use in (*node.inputs, *node.outputs):
                 for form, size in zip(use.access, self.shape(use.value), strict=True):
                     if form.dim is not None:
-                        self._equate(sizes, node.names[form.dim], size.renamed(self.aliases))
-        missing = {n for node in nodes for n in node.names} - set(sizes)
+                        self._equate(sizes, node.loop_ids[form.dim], size.renamed(self.aliases))
+        missing = {n for node in nodes for n in node.loop_ids} - set(sizes)
         if missing:
             raise Unsupported("a loop whose size no tensor determines")
         return {n: s.renamed(self.aliases) for n, s in sizes.items()}

@@ -32,12 +32,12 @@ from oneflow.lowering.triton.codegen.kernel import Kernel
 from oneflow.lowering.triton.codegen.online_softmax import OnlineSum, find_online_sums
 from oneflow.lowering.triton.codegen.reduction import (
     Accumulator,
+    ArgAccumulator,
+    ArgReduction,
     Fold,
-    Selection,
-    SelectionAccumulator,
     neutral_element,
+    read_arg_reduction,
     read_folds,
-    read_selection,
 )
 from oneflow.lowering.triton.codegen.tile import Axis, Tile, constant_text, indexed_loops, linear_form
 from oneflow.lowering.triton.codegen.writer import Value, Writer
@@ -57,8 +57,8 @@ class LoopNest:
         loop_values: values of nodes in the loop of the open pass.
         accumulators: the accumulators of the open pass; None where no pass is open.
         loop_prologue: lines before the loop of the open pass.
-        selection_accumulators: the selections of the open pass.
-        functions: definitions of functions that the kernel calls.
+        arg_accumulators: the arg-reductions of the open pass.
+        functions: the functions that only this kernel calls.
     """
 
     kernel: Kernel
@@ -67,7 +67,7 @@ class LoopNest:
     loop_values: dict[ir.Value, Value] = field(default_factory=dict)
     accumulators: list[Accumulator] | None = None
     loop_prologue: list[str] = field(default_factory=list)
-    selection_accumulators: list[SelectionAccumulator] = field(default_factory=list)
+    arg_accumulators: list[ArgAccumulator] = field(default_factory=list)
     functions: list[Function] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -75,7 +75,7 @@ class LoopNest:
         self.writer = Writer()
         self.sizes = self.kernel.loop_sizes(nodes)
         self.folds = {n.op: read_folds(n) for n in nodes if n.reductions}
-        self.selections = {n.op: s for n in nodes if n.reductions and (s := read_selection(n)) is not None}
+        self.arg_reductions = {n.op: s for n in nodes if n.reductions and (s := read_arg_reduction(n)) is not None}
         uses = [(n, u) for n in nodes for u in (*n.inputs, *n.outputs)]
         forms = [linear_form(self.kernel, n, u) for n, u in uses]
         online_sums = find_online_sums(nodes, self.folds)
@@ -98,16 +98,16 @@ class LoopNest:
         self.online_sums = online_sums if self.blocks.mode is RowMode.CHUNKED else {}
         self.running_maxima = {r.maximum: "" for r in self.online_sums.values()}
         self.maximum_inputs: dict[ir.Value, str] = {}
-        self.makers = {r: n for n in nodes for r in n.results}
+        self.producers = {r: n for n in nodes for r in n.results}
         self.rank = len(self.tile.block_axes)
         #: Whether each lane has its own running maximum: lanes of columns are in several warps.
         self.has_lane_maxima = self.blocks.mode is RowMode.CHUNKED and self.blocks.outer > 1
 
     def _is_associative(self) -> bool:
-        return all(f is not None or op in self.selections for op, f in self.folds.items())
+        return all(f is not None or op in self.arg_reductions for op, f in self.folds.items())
 
     def _separate_planes(self, window_loops: list[int], block: int) -> None:
-        """Makes blocks positions in one image each, where these are enough for a program."""
+        """Restricts each block to positions of one image, where an image has enough positions for a program."""
         if not window_loops:
             return
         rest = [n for n in self.structure.outer if n not in window_loops]
@@ -158,7 +158,7 @@ class LoopNest:
         return make_source(self.kernel, self.writer, ops, grid, self.blocks.warps, functions=self.functions)
 
     def _uses_inner_loops(self, node: Node) -> bool:
-        return bool(set(node.names) & set(self.structure.inner))
+        return bool(set(node.loop_ids) & set(self.structure.inner))
 
     def _emit_node(self, node: Node) -> None:
         if self._is_deferred(node):
@@ -197,7 +197,7 @@ class LoopNest:
         self.values[online_sum.maximum] = safe
         (fold,) = self.folds[node.op] or []
         value = fold.value if exponent is node else list(exponent.body.operations)[-1].operation.operands[0]
-        (exponential,) = self.bodies.run(exponent.body, exponent.names, self._arguments(exponent), [value])
+        (exponential,) = self.bodies.run(exponent.body, exponent.loop_ids, self._arguments(exponent), [value])
         del self.values[online_sum.maximum]
         added = self._masked(fold, exponential)
         name = self._accumulator(node.results[0], self._initial(node, fold), fold, True)
@@ -219,13 +219,13 @@ class LoopNest:
         self.values[online_sum.maximum] = Value(before, "f32", OUTER | INNER)
         arguments = self._arguments(exponent)
         del self.values[online_sum.maximum]
-        (x,) = self.bodies.run(exponent.body, exponent.names, arguments, [difference.owner.operands[0]])
+        (x,) = self.bodies.run(exponent.body, exponent.loop_ids, arguments, [difference.owner.operands[0]])
         x = self._masked(self._fold_of(online_sum.maximum), x)
         if x.name != self.maximum_inputs[online_sum.maximum]:
             return False
         distance = f"-tl.abs(tl.where({x.name} == {before}, 0.0, {x.name} - {before}))"
         arguments[difference] = self.writer.define(distance, "f32", OUTER | INNER)
-        (exponential,) = self.bodies.run(exponent.body, exponent.names, arguments, [value])
+        (exponential,) = self.bodies.run(exponent.body, exponent.loop_ids, arguments, [value])
         name = self._accumulator(node.results[0], self._initial(node, fold), fold, True)
         assert self.accumulators is not None
         self.accumulators[-1].maximum = online_sum.maximum
@@ -234,15 +234,13 @@ class LoopNest:
         return True
 
     def _fold_of(self, result: ir.Value) -> Fold:
-        """The fold that a result is."""
-        node = self.makers[result]
-        return next(f for f in self.folds[node.op] or [] if f.number == node.results.index(result))
+        """The fold that computes a result."""
+        node = self.producers[result]
+        return next(f for f in self.folds[node.op] or [] if f.index == node.results.index(result))
 
     def _pending_results(self) -> set[ir.Value]:
-        """Results that are known after the open pass only."""
-        return {a.value for a in self.accumulators or []} | {
-            r for p in self.selection_accumulators for r in p.node.results
-        }
+        """The results that are final only after the open pass."""
+        return {a.value for a in self.accumulators or []} | {r for p in self.arg_accumulators for r in p.node.results}
 
     def _open_row_loop(self) -> None:
         self.accumulators, self.loop_prologue, self.loop_values = [], [], {}
@@ -257,15 +255,15 @@ class LoopNest:
             return
         block, size, mask = self.blocks.inner, self.row.size.static or 0, self.tile.mask(INNER)
         full_end = size // block * block if mask and self.structure.rowwise else 0
-        if full_end:  # Triton drops masks that are known to hold: full blocks have a separate loop.
+        if full_end:  # Triton drops masks that are known to be true: full blocks have a separate loop.
             true = self.tile.full("True", "i1", f"({'1, ' * (self.rank - 1)}{block},)")
             self.loop_prologue += self.writer.loop_with(self._row_loop_header(0, full_end), mask or "", true)
         self.writer.close(self._row_loop_header(full_end, size or self.row.size), self.loop_prologue)
         for accumulator in self.accumulators:
             self._store_accumulator(accumulator)
-        self.accumulators, pairs, self.selection_accumulators = None, self.selection_accumulators, []
-        for pair in pairs:
-            self._store_selection(pair, pair.names)
+        self.accumulators, arg_accumulators, self.arg_accumulators = None, self.arg_accumulators, []
+        for arg_accumulator in arg_accumulators:
+            self._store_arg_reduction(arg_accumulator, arg_accumulator.names)
 
     def _row_loop_header(self, begin: int, end: int | Size) -> str:
         """The line that begins a loop over blocks of the row."""
@@ -280,7 +278,7 @@ class LoopNest:
     def _store_accumulator(self, accumulator: Accumulator) -> None:
         result = accumulator.value
         self.values[result] = self._final_value(accumulator)
-        node = self.makers[result]
+        node = self.producers[result]
         self._store(node, node.results.index(result), self.values[result])
 
     def _final_value(self, a: Accumulator) -> Value:
@@ -295,21 +293,22 @@ class LoopNest:
         return self._combined(a.fold, a.start, self._reduce(lanes, a.fold))
 
     def _emit_in_row_loop(self, node: Node, first: bool) -> None:
+        """Emits a node in the open pass; `first` is False where a later pass computes the node again."""
         if not node.reductions:
             self._element_wise(node, self.loop_values if self.accumulators is not None else self.values, first)
         elif self.blocks.mode is RowMode.SEQUENTIAL:
             self._sequential_step(node, first)
-        elif node.op in self.selections:
-            self._select(node, first)
+        elif node.op in self.arg_reductions:
+            self._reduce_arg(node, first)
         else:
             self._fold(node, first)
 
     def _element_wise(self, node: Node, values: dict[ir.Value, Value], first: bool) -> None:
-        results = self.bodies.run(node.body, node.names, self._arguments(node))
-        for number, (result, value) in enumerate(zip(node.results, results, strict=True)):
+        results = self.bodies.run(node.body, node.loop_ids, self._arguments(node))
+        for index, (result, value) in enumerate(zip(node.results, results, strict=True)):
             values[result] = value
             if first:
-                self._store(node, number, value)
+                self._store(node, index, value)
 
     def _arguments(self, node: Node) -> dict[ir.Value, Value]:
         """The values of the block arguments that the body uses."""
@@ -319,9 +318,9 @@ class LoopNest:
 
     def _read(self, node: Node, use: Use) -> Value:
         value = use.value
-        if value in self.makers and value not in self.values:
+        if value in self.producers and value not in self.values:
             if value not in self.loop_values:
-                self._emit_in_row_loop(self.makers[value], False)
+                self._emit_in_row_loop(self.producers[value], False)
             return self.loop_values[value]
         if value in self.values:
             return self.values[value]
@@ -330,10 +329,11 @@ class LoopNest:
             return self.tile.load(self.kernel.tensor(value), offset)
         return initial_value(self.bodies, value)
 
-    def _store(self, node: Node, number: int, value: Value) -> None:
-        use = node.outputs[number]
+    def _store(self, node: Node, index: int, value: Value) -> None:
+        """Stores result `index` of a node, if the kernel returns the result."""
+        use = node.outputs[index]
         for returned, destination in zip(self.kernel.returned, self.kernel.destinations, strict=True):
-            if returned == node.results[number]:
+            if returned == node.results[index]:
                 form = linear_form(self.kernel, node, Use(destination, use.access))
                 self.tile.store(self.kernel.tensor(destination), form, value)
 
@@ -342,21 +342,21 @@ class LoopNest:
         assert self.accumulators is not None
         arguments, names = self._arguments(node), {}
         outs = list(node.body.arguments)[len(node.inputs) :]
-        for number, (use, out) in enumerate(zip(node.outputs, outs, strict=True)):
-            if not node.is_scan_result(number):
-                name = names[number] = self._accumulator(node.results[number], self._read(node, use), None, first)
+        for index, (use, out) in enumerate(zip(node.outputs, outs, strict=True)):
+            if not node.is_scan_result(index):
+                name = names[index] = self._accumulator(node.results[index], self._read(node, use), None, first)
                 arguments[out] = Value(name, str(out.type), OUTER | INNER)
-        results = self.bodies.run(node.body, node.names, arguments)
-        for number, value in enumerate(results):
-            if number in names:
-                self.writer.line(f"{names[number]} = {self.tile.broadcast(value).name}")
+        results = self.bodies.run(node.body, node.loop_ids, arguments)
+        for index, value in enumerate(results):
+            if index in names:
+                self.writer.line(f"{names[index]} = {self.tile.broadcast(value).name}")
             else:
-                self._set_scan_result(node, number, value, first)
+                self._set_scan_result(node, index, value, first)
 
-    def _set_scan_result(self, node: Node, number: int, value: Value, first: bool) -> None:
-        (self.loop_values if self.accumulators is not None else self.values)[node.results[number]] = value
+    def _set_scan_result(self, node: Node, index: int, value: Value, first: bool) -> None:
+        (self.loop_values if self.accumulators is not None else self.values)[node.results[index]] = value
         if first:
-            self._store(node, number, value)
+            self._store(node, index, value)
 
     def _accumulator(self, result: ir.Value, start: Value | None, fold: Fold | None, first: bool) -> str:
         """Defines an accumulator of the open pass, and returns its name.
@@ -367,95 +367,97 @@ class LoopNest:
         assert self.accumulators is not None
         name, element = self.writer.fresh("acc"), str(result.type.element_type)
         if start is not None and (fold is None or self._scans(result)):
-            text = f"tl.broadcast_to({start.name}, {self._acc_shape(fold)})"
+            text = f"tl.broadcast_to({start.name}, {self._accumulator_shape(fold)})"
         else:
             assert fold is not None
-            shape = self._acc_shape(fold) if self._scans(result) else self.tile.shape
+            shape = self._accumulator_shape(fold) if self._scans(result) else self.tile.shape
             text = self.tile.full(neutral_element(fold.op.name, element), element, shape)
         self.loop_prologue.append(f"{name} = {text}")
         if first:
             self.accumulators.append(Accumulator(result, name, element, start, None if self._scans(result) else fold))
         return name
 
-    def _acc_shape(self, fold: Fold | None) -> str:
+    def _accumulator_shape(self, fold: Fold | None) -> str:
         return self.tile.shape if fold is None else f"({self.blocks.outer}, 1)"
 
     def _scans(self, result: ir.Value) -> bool:
-        node = self.makers[result]
+        node = self.producers[result]
         return any(node.is_scan_result(i) for i in range(len(node.outputs)))
 
     def _fold(self, node: Node, first: bool) -> None:
         folds = self.folds[node.op] or []
         outs = list(node.body.arguments)[len(node.inputs) :]
         arguments = {a: v for a, v in self._arguments(node).items() if a not in outs}
-        values = self.bodies.run(node.body, node.names, arguments, [f.value for f in folds])
+        values = self.bodies.run(node.body, node.loop_ids, arguments, [f.value for f in folds])
         for fold, value in zip(folds, values, strict=True):
             self._fold_result(node, fold, self._masked(fold, value), first)
 
-    def _select(self, node: Node, first: bool) -> None:
-        """A selection: the selected element, and its position."""
-        selection, outs = self.selections[node.op], list(node.body.arguments)[len(node.inputs) :]
+    def _reduce_arg(self, node: Node, first: bool) -> None:
+        """An arg-reduction: the extreme element, and its index."""
+        reduction, outs = self.arg_reductions[node.op], list(node.body.arguments)[len(node.inputs) :]
         arguments = {a: v for a, v in self._arguments(node).items() if a not in outs}
-        values = self.bodies.run(node.body, node.names, arguments, [selection.value, selection.position])
+        values = self.bodies.run(node.body, node.loop_ids, arguments, [reduction.value, reduction.index])
         starts = tuple(self._read(node, u) for u in node.outputs)
-        one, two = (self._padded_with(v, s) for v, s in zip(values, starts, strict=True))
-        narrow = ".to(tl.int32)" if self._has_narrow_position(node, selection) else ""
-        two = f"{two}{narrow}"
-        pair = SelectionAccumulator(
-            node, (one, two), (starts[0], starts[1]), self._selection_function(node, selection)
+        element, index = (self._padded_with(v, s) for v, s in zip(values, starts, strict=True))
+        narrow = ".to(tl.int32)" if self._has_narrow_index(node, reduction) else ""
+        index = f"{index}{narrow}"
+        accumulator = ArgAccumulator(
+            node, (element, index), (starts[0], starts[1]), self._arg_combiner(node, reduction)
         )
         if self.accumulators is None:
-            self._store_selection(pair, (one, two), first)
+            self._store_arg_reduction(accumulator, (element, index), first)
         elif first:
-            pair.names = (self.writer.fresh("acc"), self.writer.fresh("acc"))
-            for name, start, kind in zip(pair.names, pair.starts, ("", narrow), strict=True):
+            accumulator.names = (self.writer.fresh("acc"), self.writer.fresh("acc"))
+            for name, start, kind in zip(accumulator.names, accumulator.starts, ("", narrow), strict=True):
                 self.loop_prologue.append(f"{name} = tl.broadcast_to({start.name}, {self.tile.shape}){kind}")
-            later = self._selection_function(node, selection, True)
-            self.writer.line(f"{', '.join(pair.names)} = {later}({', '.join(pair.names)}, {one}, {two})")
-            self.selection_accumulators.append(pair)
+            later = self._arg_combiner(node, reduction, True)
+            self.writer.line(
+                f"{', '.join(accumulator.names)} = {later}({', '.join(accumulator.names)}, {element}, {index})"
+            )
+            self.arg_accumulators.append(accumulator)
 
-    def _has_narrow_position(self, node: Node, selection: Selection) -> bool:
-        """Whether the position is a loop index, for which 32 bits suffice where these suffice for all elements."""
-        start, cast = fill_literal(node.outputs[1].value), selection.position
+    def _has_narrow_index(self, node: Node, reduction: ArgReduction) -> bool:
+        """Whether the index is a loop index, for which 32 bits suffice if they suffice for all elements."""
+        start, cast = fill_literal(node.outputs[1].value), reduction.index
         if self.kernel.needs_64_bits or start != "0" or isinstance(cast, ir.BlockArgument):
             return False
         index = cast.owner.operands[0] if cast.owner.name == "arith.index_cast" else None
         return index is not None and not isinstance(index, ir.BlockArgument) and index.owner.name == "linalg.index"
 
     def _padded_with(self, value: Value, start: Value) -> str:
-        """The value as a full block, `start` in masked lanes."""
+        """The value as a full block, with `start` in masked lanes."""
         full, mask = self.tile.broadcast(value), self.tile.mask(INNER)
         return full.name if mask is None else self.writer.define(
             f"tl.where({mask}, {full.name}, {start.name})", value.element, full.axes
         ).name  # fmt: skip
 
-    def _store_selection(self, pair: SelectionAccumulator, names: tuple[str, str], first: bool = True) -> None:
-        """The results of a selection, reduced from blocks of candidates."""
-        reduced, made = ([self.writer.fresh(), self.writer.fresh()] for _ in range(2))
-        starts, blocks = ", ".join(s.name for s in pair.starts), ", ".join(names)
+    def _store_arg_reduction(self, accumulator: ArgAccumulator, names: tuple[str, str], first: bool = True) -> None:
+        """The results of an arg-reduction, reduced from blocks of candidates."""
+        reduced, combined = ([self.writer.fresh(), self.writer.fresh()] for _ in range(2))
+        starts, blocks = ", ".join(s.name for s in accumulator.starts), ", ".join(names)
         self.writer.scopes[0].lines += [
-            f"{', '.join(reduced)} = tl.reduce(({blocks}), {self.rank - 1}, {pair.function}, keep_dims=True)",
-            f"{', '.join(made)} = {pair.function}({starts}, {', '.join(reduced)})",
+            f"{', '.join(reduced)} = tl.reduce(({blocks}), {self.rank - 1}, {accumulator.function}, keep_dims=True)",
+            f"{', '.join(combined)} = {accumulator.function}({starts}, {', '.join(reduced)})",
         ]
-        for number, (result, name) in enumerate(zip(pair.node.results, made, strict=True)):
+        for index, (result, name) in enumerate(zip(accumulator.node.results, combined, strict=True)):
             self.values[result] = Value(name, str(result.type.element_type), OUTER)
             if first:
-                self._store(pair.node, number, self.values[result])
+                self._store(accumulator.node, index, self.values[result])
 
-    def _selection_function(self, node: Node, selection: Selection, in_order: bool = False) -> str:
-        """Defines the function that selects one of two elements with their positions, and returns its name.
+    def _arg_combiner(self, node: Node, reduction: ArgReduction, in_order: bool = False) -> str:
+        """Defines the function that combines two pairs of an element and an index, and returns its name.
 
-        `in_order` says that the second position is the larger one.
+        With `in_order` the second index is the larger one.
         """
         writer = Writer()
         bodies = BodyEmitter(Tile(self.kernel, writer, [], {}, [], set()))
         outs = list(node.body.arguments)[len(node.inputs) :]
-        element, position = (str(o.type) for o in outs)
+        element, index = (str(o.type) for o in outs)
         conditions: list[str] = []
-        for challenger, holder, at in (("b", "a", "i"), ("a", "b", "j"))[: 1 if in_order else 2]:
-            values = {outs[0]: Value(holder, element), outs[1]: Value(at, position)}
-            values[selection.value] = Value(challenger, element)
-            conditions.append(bodies.run(node.body, node.names, values, [selection.condition])[0].name)
+        for candidate, current, current_index in (("b", "a", "i"), ("a", "b", "j"))[: 1 if in_order else 2]:
+            values = {outs[0]: Value(current, element), outs[1]: Value(current_index, index)}
+            values[reduction.value] = Value(candidate, element)
+            conditions.append(bodies.run(node.body, node.loop_ids, values, [reduction.condition])[0].name)
         name = f"choose{len(self.functions)}"
         tie = f" | (({conditions[1]} == 0) & (j < i))" if len(conditions) > 1 else ""
         lines = [
@@ -468,7 +470,7 @@ class LoopNest:
         return name
 
     def _masked(self, fold: Fold, value: Value) -> Value:
-        """The value as a full block, the neutral element in masked lanes."""
+        """The value as a full block, with the neutral element in masked lanes."""
         full, mask = self.tile.broadcast(value), self.tile.mask(INNER)
         if mask is None:
             return full
@@ -478,13 +480,13 @@ class LoopNest:
         return self.writer.define(text, value.element, full.axes)
 
     def _fold_result(self, node: Node, fold: Fold, value: Value, first: bool) -> None:
-        result, start = node.results[fold.number], self._initial(node, fold)
+        result, start = node.results[fold.index], self._initial(node, fold)
         scans = self._scans(result)
         if self.accumulators is None:
             self._emit_scan(node, fold, start, value, first)
             self.values[result] = self._combined(fold, start, self._reduce(value, fold))
             if first and not scans:
-                self._store(node, fold.number, self.values[result])
+                self._store(node, fold.index, self.values[result])
             return
         if result in self.running_maxima and start is None and first:
             self._running_maximum(result, fold, value)
@@ -515,8 +517,8 @@ class LoopNest:
         if streams:
             text = f"tl.associative_scan({value.name}, {self.rank - 1}, {self.writer.call(fold.function)})"
             scanned = self.writer.define(text, value.element, value.axes)
-            for number in streams:
-                self._set_scan_result(node, number, self._combined(fold, start, scanned), first)
+            for index in streams:
+                self._set_scan_result(node, index, self._combined(fold, start, scanned), first)
 
     def _reduce(self, value: Value, fold: Fold) -> Value:
         text = f"tl.reduce({value.name}, {self.rank - 1}, {self.writer.call(fold.function)}, keep_dims=True)"
@@ -526,13 +528,12 @@ class LoopNest:
 
     def _initial(self, node: Node, fold: Fold) -> Value | None:
         """The initial value of a fold, None where it is the neutral element."""
-        use = node.outputs[fold.number]
-        number = fill_literal(use.value)
-        is_neutral = number == neutral_element(fold.op.name, str(use.value.type.element_type))
+        use = node.outputs[fold.index]
+        is_neutral = fill_literal(use.value) == neutral_element(fold.op.name, str(use.value.type.element_type))
         return None if is_neutral else self._read(node, use)
 
     def _combined(self, fold: Fold, start: Value | None, value: Value) -> Value:
-        """The initial value combined with a reduced one."""
+        """The initial value combined with a reduced value."""
         if start is None:
             return value
         text = f"{self.writer.call(fold.function)}({start.name}, {value.name})"

@@ -2,8 +2,8 @@
 
 The loops of a product are batch (in every tensor), rows (M, of the first operand), columns (N, of the second) and
 depth (K, summed). Each kind is flattened, so transposes, batches and convolutions differ in their offsets only: a
-convolution is an implicit GEMM, without the matrix of im2col. Triton makes the software pipeline of `stages` from the
-mainloop. Blocks are read and written by tensor descriptors where possible; persistent kernels need these. The
+convolution is an implicit GEMM, without the matrix of im2col. Triton derives the software pipeline of `stages` from
+the mainloop. Blocks are loaded and stored by tensor descriptors where possible; persistent kernels need these. The
 epilogue runs in slices of columns, so that its operands need little shared memory.
 `lowering/kernels/epilogue_fusion.py` decides which operations are the epilogue. A sum of products accumulates its
 `terms` one by one.
@@ -97,29 +97,29 @@ class Contraction:
         """Finds the batch, row, column and depth loops of the product; loops of size 1 are none of these.
 
         Raises:
-            Unsupported: a loop is of one operand alone; there are no rows, columns or depth; operands are no floats
+            Unsupported: a loop indexes one operand alone; there are no rows, columns or depth; operands are no floats
                 of at most 32 bits; the result is not f32.
         """
         left, right = (self._loops(u) for u in self.product.inputs)
         out = self._loops(self.product.outputs[0])
-        summed = {self.product.names[d] for d in self.product.reductions}
-        order = [n for n in self.product.names if n in self.product.loops]
+        summed = {self.product.loop_ids[d] for d in self.product.reductions}
+        order = [n for n in self.product.loop_ids if n in self.product.loops]
         self.batch = [n for n in order if n in left & right & out]
         self.rows = [n for n in order if n in (left & out) - right]
         self.columns = [n for n in order if n in (right & out) - left]
         self.depth = sorted((n for n in order if n in left & right & summed), key=self._is_contiguous)
         kinds = [self.rows, self.columns, self.depth]
         if set(order) != {n for kind in (*kinds, self.batch) for n in kind}:
-            raise Unsupported("a product with a loop of one operand")
+            raise Unsupported("a product with a loop that indexes one operand alone")
         if any(product(self.sizes[n] for n in kind).static in (0, 1) for kind in kinds):
             raise Unsupported("a product without rows, columns or depth")
         self.elements = [str(u.value.type.element_type) for u in self.product.inputs]
         if not set(self.elements) <= FLOATS or str(self.product.outputs[0].value.type.element_type) != "f32":
-            raise Unsupported("a product that tensor cores do not have")
+            raise Unsupported("a product of types that tensor cores do not multiply")
 
     @functools.cached_property
     def multiplies_float8(self) -> bool:
-        """Whether tensor cores multiply the floats of 8 bits that the operands have; others become f16."""
+        """Whether tensor cores multiply the operands as floats of 8 bits; other floats of 8 bits become f16."""
         read = [u.value for n in self.structure.nodes for u in n.inputs if n not in self.terms]
         own = [u.value for n in self.terms for u in n.inputs]
         is_alone = all(v in self.kernel.tensors and v not in read for v in own)
@@ -129,11 +129,11 @@ class Contraction:
 
     def _is_contiguous(self, loop: int) -> bool:
         """Whether an operand is contiguous along a loop."""
-        last = [{self.product.names[d] for d in u.access[-1].dims} for u in self.product.inputs]
+        last = [{self.product.loop_ids[d] for d in u.access[-1].dims} for u in self.product.inputs]
         return loop in last[0] | last[1]
 
     def _loops(self, use: Use) -> set[int]:
-        return {self.product.names[d] for f in use.access for d in f.dims}
+        return {self.product.loop_ids[d] for f in use.access for d in f.dims}
 
     @functools.cached_property
     def problem(self) -> Product:
@@ -145,21 +145,23 @@ class Contraction:
         is_readable = width == 2 or self.multiplies_float8 or (self.precision == "tf32" and contiguous)
         described = is_readable and gpu_target().has_tma and self._is_described()
         left, right = (operand_reuse(map(self._size, self._loops(u)), self._elements(u)) for u in self.product.inputs)
-        finished = [bytes_of(str(use.value.type.element_type)) for _, use in self.epilogue_uses]
-        operands = (
+        epilogue_bytes = [bytes_of(str(use.value.type.element_type)) for _, use in self.epilogue_uses]
+        epilogue = (n for n in self.structure.nodes if all(n is not term for term in self.terms))
+        return Product(
             batch,
             rows,
             columns,
             depth * len(self.terms),
-            width,
-            described,
-            gathered,
-            (left, right),
-            contiguous,
+            element_bytes=width,
+            tma_readable=described,
+            gathered=gathered,
+            operand_reuse=(left, right),
+            contiguous_depth=contiguous,
+            epilogue_bytes=sum(epilogue_bytes),
+            widest_epilogue_bytes=max(epilogue_bytes),
+            epilogue_operations=sum(len(n.body.operations) - 1 for n in epilogue),
+            precision=self.precision,
         )
-        others = (n for n in self.structure.nodes if all(n is not term for term in self.terms))
-        operations = sum(len(n.body.operations) - 1 for n in others)
-        return Product(*operands, sum(finished), max(finished), operations, self.precision)
 
     def _size(self, loop: int) -> int | None:
         return self.sizes[loop].static
@@ -175,14 +177,14 @@ class Contraction:
         kept = [(n, u) for n, u in read if u.value in self.kernel.tensors and self._is_block(n, u)]
         return [*kept, *((n, u) for n in nodes for i in range(len(n.results)) for u in self.destinations(n, i))]
 
-    def destinations(self, node: Node, number: int) -> list[Use]:
-        """The tensors that result `number` of a node is written to."""
+    def destinations(self, node: Node, index: int) -> list[Use]:
+        """The tensors that result `index` of a node is written to."""
         ends = zip(self.kernel.returned, self.kernel.destinations, strict=True)
-        return [Use(to, node.outputs[number].access) for value, to in ends if value == node.results[number]]
+        return [Use(to, node.outputs[index].access) for value, to in ends if value == node.results[index]]
 
     def _is_block(self, node: Node, use: Use) -> bool:
         """Whether a use varies along rows and columns."""
-        loops = {node.names[d] for f in use.access for d in f.dims}
+        loops = {node.loop_ids[d] for f in use.access for d in f.dims}
         return bool(loops & set(self.rows)) and bool(loops & set(self.columns))
 
     def _count(self, loops: list[int]) -> int:
@@ -196,11 +198,11 @@ class Contraction:
         return self._fits(configs_of(gpu_target().model.tiles.tma)[-1])
 
     def _fits(self, config: Config) -> bool:
-        """Whether a configuration suits the operands. Persistent kernels need one loop over all terms."""
+        """Whether the operands allow a configuration. Persistent kernels need one loop over all terms."""
         emission = MatmulEmitter(self, config)
         if config.persistent and not emission.has_single_loop:
             return False
-        descriptors = (emission.operand_descriptor(t, number) for t in self.terms for number in (0, 1))
+        descriptors = (emission.operand_descriptor(t, operand) for t in self.terms for operand in (0, 1))
         return not config.tma or all(d is not None for d in descriptors)
 
     def emit(self) -> Source:
@@ -339,7 +341,7 @@ class MatmulEmitter:
             self._dot_loop(self._term_operands(), "step", size * Size.of(len(terms)))
             return "acc"
         for term in terms:
-            self._dot_loop((self._operand(term, number) for number in (0, 1)), "k_at", size)
+            self._dot_loop((self._operand(term, operand) for operand in (0, 1)), "k_at", size)
         return "acc"
 
     def _dot_loop(self, operands: Iterator[str], name: str, size: object) -> None:
@@ -362,19 +364,21 @@ class MatmulEmitter:
     def _term_operands(self) -> Iterator[str]:
         """The operands of a step of one loop over all terms: variables hold the descriptors of the step's term."""
         size = self._axis("ka").size.static or 0
-        descriptors = [[self._known_descriptor(term, number) for number in (0, 1)] for term in self.contraction.terms]
+        descriptors = [
+            [self._known_descriptor(term, operand) for operand in (0, 1)] for term in self.contraction.terms
+        ]
         self.writer.line(f"k_at = step % {size}")
         names = ("left", "right")
-        for position, pair in enumerate(descriptors):
+        for index, pair in enumerate(descriptors):
             variables = ", ".join(d.name for d in pair)
-            if position:
-                self.writer.line(f"if step >= {position * size}:")
-            self.writer.line(f"{'    ' if position else ''}{', '.join(names)} = {variables}")
-        for number, name in enumerate(names):
-            yield descriptors[0][number].load(OPERAND_AXES[number], name)
+            if index:
+                self.writer.line(f"if step >= {index * size}:")
+            self.writer.line(f"{'    ' if index else ''}{', '.join(names)} = {variables}")
+        for operand, name in enumerate(names):
+            yield descriptors[0][operand].load(OPERAND_AXES[operand], name)
 
-    def _known_descriptor(self, term: Node, number: int) -> Descriptor:
-        descriptor = self.operand_descriptor(term, number)
+    def _known_descriptor(self, term: Node, operand: int) -> Descriptor:
+        descriptor = self.operand_descriptor(term, operand)
         assert descriptor is not None
         return descriptor
 
@@ -387,15 +391,15 @@ class MatmulEmitter:
         terms, size = self.contraction.terms, self._axis("ka").size.static
         if len(terms) == 1:
             return True
-        operands = ([self.operand_descriptor(t, number) for t in terms] for number in (0, 1))
+        operands = ([self.operand_descriptor(t, operand) for t in terms] for operand in (0, 1))
         return size is not None and size % self.config.depth == 0 and all(map(are_interchangeable, operands))
 
-    def operand_descriptor(self, term: Node, number: int) -> Descriptor | None:
-        """The descriptor of an operand of a term, None without a descriptor.
+    def operand_descriptor(self, term: Node, operand: int) -> Descriptor | None:
+        """The descriptor of the operand with index `operand` of a term, None without a descriptor.
 
         Blocks have to be multiplied from shared memory: through registers they are slow, and some results are wrong.
         """
-        use, sides = term.inputs[number], OPERAND_AXES[number]
+        use, sides = term.inputs[operand], OPERAND_AXES[operand]
         descriptor = self._descriptor(term, use, ["b", *sides])
         return descriptor if descriptor is not None and descriptor.is_contiguous_block else None
 
@@ -408,13 +412,14 @@ class MatmulEmitter:
         starts = {a.name: a.start or "0" for a in axes if not a.scalar}
         return None if dimensions is None else Descriptor(self.tile, tensor, dimensions, starts)
 
-    def _operand(self, term: Node, number: int) -> str:
-        use, (outer, inner) = term.inputs[number], OPERAND_AXES[number]
-        descriptor = self.operand_descriptor(term, number)
+    def _operand(self, term: Node, operand: int) -> str:
+        """Loads a block of an operand of a term, and returns its text."""
+        use, (outer, inner) = term.inputs[operand], OPERAND_AXES[operand]
+        descriptor = self.operand_descriptor(term, operand)
         if descriptor is not None:
-            axes = frozenset(OPERAND_AXES[number])
-            return self.writer.define(descriptor.load(OPERAND_AXES[number]), "block", axes).name
-        depth = self._axis("ka" if number == 0 else "kb")
+            axes = frozenset(OPERAND_AXES[operand])
+            return self.writer.define(descriptor.load(OPERAND_AXES[operand]), "block", axes).name
+        depth = self._axis("ka" if operand == 0 else "kb")
         self.tile.emit_axis(depth)
         value = self._read(term, use)
         wanted = frozenset({outer, inner})
@@ -445,11 +450,11 @@ class MatmulEmitter:
         return self.tile.load(tensor, offset, "0.0" if is_float8 else "0")
 
     def _epilogue(self, total: str) -> None:
-        """The epilogue, one slice of columns after the other."""
+        """The epilogue, slice by slice of columns."""
         slices, columns = self.config.epilogue_slices, self.config.columns // self.config.epilogue_slices
-        for number, name in enumerate(self._split_columns(total, self.config.rows, self.config.columns, slices)):
+        for index, name in enumerate(self._split_columns(total, self.config.rows, self.config.columns, slices)):
             if slices > 1:
-                self._select_tile(self.config.rows, columns, column=f" + {number * columns}")
+                self._select_tile(self.config.rows, columns, column=f" + {index * columns}")
                 for axis in "bmn":
                     self.tile.emit_axis(self._axis(axis))
             self._epilogue_slice(name)
@@ -470,8 +475,8 @@ class MatmulEmitter:
                 self.values[node.results[0]] = self._accumulated(total)
             else:
                 self._element_wise(node)
-            for number, result in enumerate(node.results):
-                for use in self.contraction.destinations(node, number):
+            for index, result in enumerate(node.results):
+                for use in self.contraction.destinations(node, index):
                     self._store(node, use, self.values[result])
 
     def _accumulated(self, name: str) -> Value:
@@ -486,7 +491,7 @@ class MatmulEmitter:
         uses = [*node.inputs, *node.outputs]
         pairs = zip(node.body.arguments, uses, strict=True)
         arguments = {a: self._read(node, u) for a, u in pairs if any(True for _ in a.uses)}
-        results = self.bodies.run(node.body, node.names, arguments)
+        results = self.bodies.run(node.body, node.loop_ids, arguments)
         self.values.update(zip(node.results, results, strict=True))
 
     def _store(self, node: Node, use: Use, value: Value) -> None:

@@ -1,8 +1,8 @@
 """Kernels that move or fill: `linalg.fill`, chains of `tensor.insert_slice`.
 
-One slice into another tensor, or into an undefined one, is a pass over the slice: the plan provides the rest of the
-destination. Several slices that are disjoint and long in memory have separate programs. Other slices, and slices that
-leave elements of a fill, are a pass over the destination.
+One slice, inserted into a tensor or into an undefined tensor, is a pass over the slice: the plan provides the rest of
+the destination. Several slices that are disjoint and long in memory have separate programs. Other slices, and slices
+that leave elements of a fill, are a pass over the destination.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from oneflow.lowering.triton.codegen.emission import fill_literal, initial_value
 from oneflow.lowering.triton.codegen.kernel import Kernel, Tensor, bytes_of
 from oneflow.lowering.triton.codegen.tile import Axis, LinearForm, Tile
 from oneflow.lowering.triton.codegen.writer import Value, Writer
-from oneflow.lowering.triton.source import PROGRAM_NUMBER, Function, Source
+from oneflow.lowering.triton.source import PROGRAM_PLACEHOLDER, Function, Source
 from oneflow.lowering.triton.symbolic_sizes import Size, TileCount, power_of_two, product
 
 BLOCK_AXES = frozenset({"x"})
@@ -92,16 +92,16 @@ def emit_insert(kernel: Kernel) -> Source:
 def _insert_each(
     kernel: Kernel, ops: Sequence[ir.Operation], slices: Sequence[_Slice], updates: dict[int, int]
 ) -> Source:
-    """Programs for each slice, one slice after the other: no program reads more than one slice."""
+    """Separate programs for each slice, in the order of the slices: no program reads more than one slice."""
     parameters = [p.name for p in kernel.parameters]
     writer, functions, first = Writer(), [], 0
-    writer.line(f"number = {PROGRAM_NUMBER}")
-    for position, part in enumerate(slices):
+    writer.line(f"number = {PROGRAM_PLACEHOLDER}")
+    for index, part in enumerate(slices):
         block = _insert_one(kernel, part)
-        name, end = f"insert{position}", first + (block.grid.static or 0)
+        name, end = f"insert{index}", first + (block.grid.static or 0)
         functions.append(Function(name, ("program_number", *parameters), block.writer.body, "program_number"))
-        condition = f"{'elif' if position else 'if'} number < {end}:"
-        writer.line("else:" if position == len(slices) - 1 else condition)
+        condition = f"{'elif' if index else 'if'} number < {end}:"
+        writer.line("else:" if index == len(slices) - 1 else condition)
         writer.line(f"    {name}({', '.join([f'number - {first}', *parameters])})")
         writer.calls |= block.writer.calls
         writer.pointers |= block.writer.pointers
@@ -115,7 +115,9 @@ def _are_disjoint(slices: Sequence[_Slice]) -> bool:
     """Whether no element is in two slices."""
     ranges = [part.ranges for part in slices]
     pairs = itertools.combinations(ranges, 2)
-    return all(any(a[1] <= b[0] or b[1] <= a[0] for a, b in zip(one, other, strict=True)) for one, other in pairs)
+    return all(
+        any(a[1] <= b[0] or b[1] <= a[0] for a, b in zip(first, second, strict=True)) for first, second in pairs
+    )
 
 
 def _insert_one(kernel: Kernel, part: _Slice) -> FlatBlock:
@@ -136,7 +138,7 @@ def _cover(slices: Sequence[_Slice]) -> bool:
 class _Slice:
     """One `tensor.insert_slice`: dimension d of the source is dimension `axes[d]` of the target.
 
-    `offsets`, `sizes` and `steps` are by dimensions of the target; `form` gives the offset of each element.
+    `offsets`, `sizes` and `steps` are by dimensions of the target; `form` is the offset of each element.
     """
 
     def __init__(self, kernel: Kernel, op: ir.Operation, target: Tensor) -> None:
@@ -159,7 +161,7 @@ class _Slice:
 
     @property
     def is_long(self) -> bool:
-        """Whether its sizes are known, and its elements are whole cache lines of the target."""
+        """Whether the sizes of the slice are static, and its contiguous elements fill a cache line of the target."""
         sizes = [(size.static, full.static) for size, full in zip(self.sizes, self.target.shape, strict=True)]
         if any(None in pair for pair in sizes) or any(step != Size.of(1) for step in self.steps) or not self.ranges:
             return False
@@ -194,7 +196,7 @@ class _Slice:
         return None if self.fill is None else initial_value(BodyEmitter(block.tile), self.fill)
 
     def _source_axes(self) -> list[int]:
-        """The target's dimension of each of the source's; dimensions of size 1 may be missing in the source."""
+        """The target's dimension for each dimension of the source, which may lack dimensions of size 1."""
         spare = len(self.sizes) - len(self.source.shape)
         kept = []
         for axis, size in enumerate(self.sizes):
@@ -219,26 +221,26 @@ def _source(kernel: Kernel, value: ir.Value) -> Tensor:
 def _sizes(kernel: Kernel, op: ir.Operation, name: str, dynamic: Sequence[ir.Value]) -> list[Size]:
     values = iter(dynamic)
     unknown = ir.ShapedType.get_dynamic_size()
-    numbers = list(ir.DenseI64ArrayAttr(op.attributes[name]))
-    return [kernel.size(next(values)) if n == unknown else Size.of(n) for n in numbers]
+    static = list(ir.DenseI64ArrayAttr(op.attributes[name]))
+    return [kernel.size(next(values)) if n == unknown else Size.of(n) for n in static]
 
 
 def _insert_all(kernel: Kernel, into: ir.Value, slices: Sequence[_Slice]) -> FlatBlock:
-    """A pass over the destination: each element comes from the last slice that covers it, or is the old element."""
+    """A pass over the destination: each element is read from the last slice that covers it, or keeps its value."""
     target = slices[0].target
     form, partial = contiguous_form(target), {axis for part in slices for axis in part.partial_axes}
     block = FlatBlock(kernel, target.shape, [form, *(part.source_form for part in slices)], partial)
     updated = isinstance(into, ir.BlockArgument)
-    value, written = None if updated else initial_value(BodyEmitter(block.tile), into), []
+    value, masks = None if updated else initial_value(BodyEmitter(block.tile), into), []
     for part in slices:
         inside, element = _slice_elements(block, part)
-        written.append(inside.name)
+        masks.append(inside.name)
         value = element if value is None else block.writer.define(
             f"tl.where({inside.name}, {element.name}, {value.name})", target.element, BLOCK_AXES
         )  # fmt: skip
     assert value is not None
     if updated:
-        block.tile.masks["x"] = block.writer.define(" | ".join(written), "i1", BLOCK_AXES, "written")
+        block.tile.masks["x"] = block.writer.define(" | ".join(masks), "i1", BLOCK_AXES, "written")
     block.tile.store(target, form, value)
     return block
 
@@ -262,9 +264,9 @@ def _slice_elements(block: FlatBlock, part: _Slice) -> tuple[Value, Value]:
             parts.append(f"{local.name} * {strides[axis].factor}")
     text = " & ".join(f"({i})" for i in inside) or tile.full("True", "i1", tile.shape)
     mask = writer.define(text, "i1", BLOCK_AXES, "inside")
-    number = part.fill_value(block)
-    if number is not None:
-        return mask, number
+    fill = part.fill_value(block)
+    if fill is not None:
+        return mask, fill
     text = f"tl.load({writer.address(part.source.name)} + {' + '.join(parts) or '0'}, {mask.name}, 0)"
     bools = part.source.element == "i1"
     return mask, writer.define(f"{text} != 0" if bools else text, part.source.element, BLOCK_AXES)

@@ -25,13 +25,13 @@ class OnlineSum:
 
 def find_online_sums(nodes: Sequence[Node], folds: Mapping[ir.Operation, list[Fold] | None]) -> dict[Node, OnlineSum]:
     """The sums among nodes that can be kept relative to a running maximum."""
-    makers = {r: n for n in nodes for r in n.results}
-    maxima = {n.results[f.number] for n in nodes for f in folds.get(n.op) or [] if f.op.name == "arith.maximumf"}
-    sums = {node: _read(node, folds.get(node.op) or [], makers, maxima) for node in nodes}
+    producers = {r: n for n in nodes for r in n.results}
+    maxima = {n.results[f.index] for n in nodes for f in folds.get(n.op) or [] if f.op.name == "arith.maximumf"}
+    sums = {node: _read(node, folds.get(node.op) or [], producers, maxima) for node in nodes}
     return {node: online_sum for node, online_sum in sums.items() if online_sum is not None}
 
 
-def _read(node: Node, folds: Sequence[Fold], makers: Mapping[ir.Value, Node],
+def _read(node: Node, folds: Sequence[Fold], producers: Mapping[ir.Value, Node],
           maxima: Container[ir.Value]) -> OnlineSum | None:  # fmt: skip
     if (
         len(folds) != 1
@@ -42,11 +42,11 @@ def _read(node: Node, folds: Sequence[Fold], makers: Mapping[ir.Value, Node],
     value, exponent = folds[0].value, node
     if isinstance(value, ir.BlockArgument):
         source = node.inputs[value.arg_number].value
-        maker = makers.get(source)
-        if maker is None or maker.reductions or len(maker.results) != 1:
+        producer = producers.get(source)
+        if producer is None or producer.reductions or len(producer.results) != 1:
             return None
-        exponent = maker
-        value = list(maker.body.operations)[-1].operation.operands[0]
+        exponent = producer
+        value = list(producer.body.operations)[-1].operation.operands[0]
     maximum = _subtracted_maximum(exponent, value)
     return OnlineSum(exponent, maximum) if maximum is not None and maximum in maxima else None
 
@@ -61,5 +61,5 @@ def _subtracted_maximum(node: Node, value: ir.Value) -> ir.Value | None:
     subtracted = difference.owner.operands[1]
     if not isinstance(subtracted, ir.BlockArgument) or len(list(subtracted.uses)) != 1:
         return None
-    number = subtracted.arg_number
-    return node.inputs[number].value if number < len(node.inputs) else None
+    index = subtracted.arg_number
+    return node.inputs[index].value if index < len(node.inputs) else None

@@ -1,8 +1,8 @@
 """The body of a reduction: the combining operation, the value that it combines, and its neutral element.
 
 A result is a `Fold` (an associative operation on the accumulator and a value that does not read it), or two results
-are a `Selection` (the element that wins a strict comparison, and its position: argmax). Other reductions run step by
-step.
+are an `ArgReduction` (the extreme element by a strict comparison, and its index: argmax). Other reductions run
+sequentially.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ def combination(name: str, element: str) -> tuple[str, float] | None:
 
 @dataclass(frozen=True)
 class Fold:
-    """Result `number` is the fold of `value` by the associative operation `op`."""
+    """Result `index` is the fold of `value` by the associative operation `op`."""
 
-    number: int
+    index: int
     op: ir.Operation
     value: ir.Value
 
@@ -63,12 +63,12 @@ class Fold:
 
 
 @dataclass(frozen=True)
-class Selection:
-    """Two results are `value` and `position` of the last element for which `condition` holds."""
+class ArgReduction:
+    """Two results are `value` and `index` of the last element for which `condition` is true, such as argmax."""
 
     condition: ir.Value
     value: ir.Value
-    position: ir.Value
+    index: ir.Value
 
 
 @dataclass
@@ -92,8 +92,8 @@ class Accumulator:
 
 
 @dataclass
-class SelectionAccumulator:
-    """The accumulators `names` of a selection, with initial values `starts`; `function` selects of two elements."""
+class ArgAccumulator:
+    """The accumulators `names` of an arg-reduction, with initial values `starts`; `function` combines two pairs."""
 
     node: Node
     names: tuple[str, str]
@@ -126,25 +126,25 @@ def read_folds(node: Node) -> list[Fold] | None:
     outs = list(block.arguments)[len(node.inputs) :]
     yielded = list(block.operations[len(block.operations) - 1].operands)
     folds = []
-    for number, (out, value) in enumerate(zip(outs, yielded, strict=True)):
-        if node.is_scan_result(number):
+    for index, (out, value) in enumerate(zip(outs, yielded, strict=True)):
+        if node.is_scan_result(index):
             if not any(value == y and not node.is_scan_result(i) for i, y in enumerate(yielded)):
                 return None
             continue
-        fold = _read_fold(number, out, value)
+        fold = _read_fold(index, out, value)
         if fold is None or _depends_on(fold.value, outs):
             return None
         folds.append(fold)
     return folds
 
 
-def _read_fold(number: int, out: ir.Value, value: ir.Value) -> Fold | None:
+def _read_fold(index: int, out: ir.Value, value: ir.Value) -> Fold | None:
     if isinstance(value, ir.BlockArgument) or combination(value.owner.name, str(value.type)) is None:
         return None
     operands = list(value.owner.operands)
     if operands.count(out) != 1:
         return None
-    return Fold(number, value.owner, operands[1 - operands.index(out)])
+    return Fold(index, value.owner, operands[1 - operands.index(out)])
 
 
 def _depends_on(value: ir.Value, outs: Sequence[ir.Value]) -> bool:
@@ -155,28 +155,27 @@ def _depends_on(value: ir.Value, outs: Sequence[ir.Value]) -> bool:
     return any(v in outs for op in needed_ops(ops, [value]) for v in op.operands)
 
 
-def read_selection(node: Node) -> Selection | None:
-    """The selection of a node with two results, None for other nodes.
+def read_arg_reduction(node: Node) -> ArgReduction | None:
+    """The arg-reduction of a node with two results, None for other nodes.
 
-    The first of equal elements has to win. Then elements may be compared in any order: of equal elements the one with
-    the smaller position wins.
+    Of equal elements, the result is the element with the smallest index, which makes the combination commutative.
     """
     block = node.body
     outs = list(block.arguments)[len(node.inputs) :]
-    best, place = list(block.operations[len(block.operations) - 1].operands)[:2] if len(outs) == 2 else (None, None)
-    if best is None or place is None or node.is_scan_result(0) or node.is_scan_result(1):
+    if len(outs) != 2 or node.is_scan_result(0) or node.is_scan_result(1):
         return None
-    if any(isinstance(v, ir.BlockArgument) for v in (best, place)) or place.owner.name != "arith.select":
+    element, choice = block.operations[len(block.operations) - 1].operands
+    if any(isinstance(v, ir.BlockArgument) for v in (element, choice)) or choice.owner.name != "arith.select":
         return None
-    condition, position, kept = place.owner.operands
-    value = _selected_value(best.owner, condition, outs[0])
-    if kept != outs[1] or value is None or _depends_on(value, outs) or _depends_on(position, outs):
+    condition, index, kept = choice.owner.operands
+    value = _candidate(element.owner, condition, outs[0])
+    if kept != outs[1] or value is None or _depends_on(value, outs) or _depends_on(index, outs):
         return None
-    return Selection(condition, value, position) if _is_strict_condition(block, condition, value, outs) else None
+    return ArgReduction(condition, value, index) if _is_strict_condition(block, condition, value, outs) else None
 
 
-def _selected_value(op: ir.Operation, condition: ir.Value, out: ir.Value) -> ir.Value | None:
-    """The element that replaces the accumulator `out` where the condition holds."""
+def _candidate(op: ir.Operation, condition: ir.Value, out: ir.Value) -> ir.Value | None:
+    """The element that replaces the accumulator `out` where the condition is true."""
     operands = list(op.operands)
     if op.name == "arith.select" and operands[0] == condition and operands[2] == out:
         return operands[1]

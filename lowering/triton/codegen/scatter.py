@@ -55,7 +55,7 @@ class ScatterNest:
             raise Unsupported("a loop among other operations")
         self.head = heads[0]
         self.updated = list(self.head.operands)[3]
-        self.fills = {} if self.updated in self.kernel.tensors else {0: _fill_number(self.updated)}
+        self.fills = {} if self.updated in self.kernel.tensors else {0: _fill_literal(self.updated)}
         self.target = self.kernel.tensor(self.kernel.destinations[0])
         self._explore(self.head)
         self.update = Update.read([o for o in self.accesses if o.name == "tensor.insert"], self.accesses)
@@ -71,8 +71,8 @@ class ScatterNest:
             if op.name == "scf.for":
                 self._explore(op)
             elif op.name in ("tensor.extract", "tensor.insert"):
-                which = op.operands[0 if op.name == "tensor.extract" else 1]
-                if op.name == "tensor.insert" or which in self.carried:
+                tensor = op.operands[0 if op.name == "tensor.extract" else 1]
+                if op.name == "tensor.insert" or tensor in self.carried:
                     self.accesses.append(op)
                 if op.name == "tensor.insert":
                     self.carried.add(op.results[0])
@@ -103,7 +103,7 @@ class ScatterNest:
         return make_source(self.kernel, writer, [self.head], grid, warps, updates=updates, fills=self.fills)
 
     def _atomic(self) -> ir.Operation | None:
-        """The operation of the update, if it may be atomic and the nest does not access the tensor otherwise."""
+        """The operation of the update, if the target has it as an atomic and the nest has no other access."""
         op = None if self.update is None else self.update.operation
         if self.update is None or op is None or op.name not in ATOMIC:
             return None
@@ -168,14 +168,14 @@ class ScatterNest:
         positions = [self.bodies.value(env, v) for v in list(op.operands)[2:]]
         axes = frozenset[str]().union(*(p.axes for p in (*positions, *allowed)), added.axes)
         parts = [f"{p.name} * {s.factor}" for p, s in zip(positions, self.target.strides, strict=True)]
-        if not any(p.axes for p in positions):  # all lanes write to one place
+        if not any(p.axes for p in positions):  # all lanes write to one address
             parts += [f"{lane.name} * 0" for lane in self.parallel_positions.values() if lane.axes & axes][:1]
         pointer = self.bodies.writer.address(self.target.name)
-        place, inside = f"{pointer} + {' + '.join(parts) or '0'}", self.tile.mask(axes)
+        address, inside = f"{pointer} + {' + '.join(parts) or '0'}", self.tile.mask(axes)
         mask = " & ".join([*([inside] if inside else []), *(a.name for a in allowed)])
         name = f"{added.name}.to(tl.int8)" if self.target.element == "i1" else added.name
         call = "tl.store" if self.atomic is None else ATOMIC[self.atomic.name][0]
-        self.bodies.writer.line(f"{call}({place}, {name}{', ' + mask if mask else ''})")
+        self.bodies.writer.line(f"{call}({address}, {name}{', ' + mask if mask else ''})")
         self._barrier()
 
     def _barrier(self) -> None:
@@ -214,19 +214,19 @@ class Update:
         """The update of a nest, None for several writes."""
         if len(inserts) != 1:
             return None
-        value, place = inserts[0].operands[0], list(inserts[0].operands)[2:]
+        value, position = inserts[0].operands[0], list(inserts[0].operands)[2:]
         reads = [o for o in accesses if o.name == "tensor.extract"]
-        own_reads = [o for o in reads if list(o.operands)[1:] == place]
+        own_reads = [o for o in reads if list(o.operands)[1:] == position]
         has_other_reads = len(own_reads) < len(reads)
-        choice = None if isinstance(value, ir.BlockArgument) else value.owner
-        if choice is None or choice.name != "arith.select" or choice.operands[2].owner not in own_reads:
+        select = None if isinstance(value, ir.BlockArgument) else value.owner
+        if select is None or select.name != "arith.select" or select.operands[2].owner not in own_reads:
             return Update(value, None, frozenset(), own_reads, has_other_reads)
-        idle = [o for o in own_reads if all(u.owner.operation == choice for u in o.results[0].uses)]
-        return Update(choice.operands[1], choice.operands[0], frozenset([choice, *idle]), own_reads, has_other_reads)
+        idle = [o for o in own_reads if all(u.owner.operation == select for u in o.results[0].uses)]
+        return Update(select.operands[1], select.operands[0], frozenset([select, *idle]), own_reads, has_other_reads)
 
     @property
     def operation(self) -> ir.Operation | None:
-        """The operation that combines the old value with another one, None without such an operation."""
+        """The operation that combines the old value with another value, None without such an operation."""
         if isinstance(self.value, ir.BlockArgument):
             return None
         op = self.value.owner
@@ -240,12 +240,12 @@ class Update:
         return not self.has_other_reads and all(op in own for op in users)
 
 
-def _fill_number(value: ir.Value) -> str:
+def _fill_literal(value: ir.Value) -> str:
     """The literal that a tensor of a kernel is filled with."""
-    number = fill_literal(value)
-    if number is None:
+    literal = fill_literal(value)
+    if literal is None:
         raise Unsupported("a loop over a value of the kernel")
-    return number
+    return literal
 
 
 @dataclass

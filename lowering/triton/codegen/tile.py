@@ -1,6 +1,6 @@
 """Tiles: the positions of a program's elements along axes, their offsets in memory, and tail masking.
 
-An axis is a number of loops of the structure, flattened in row-major order. Loops along which every tensor has one
+An axis is a list of loops of the structure, flattened in row-major order. Loops along which every tensor has one
 stride are collapsed into a group with one position, so that positions need few divisions.
 """
 
@@ -52,8 +52,8 @@ class Axis:
         loops: the flattened loops, outermost first.
         block: elements of a block along the axis.
         start: the text of the first position of the block; None means 0.
-        scalar: whether the axis is no dimension of blocks but one position.
-        index: the subscript that makes its positions a block, for axes that are no dimension of full blocks.
+        scalar: whether the axis is one position in a program, and no dimension of blocks.
+        index: the subscript that broadcasts its positions to a block, for axes that are no dimension of full blocks.
         size: the number of its positions.
         parent_block: elements of the block that this block is a part of.
     """
@@ -76,12 +76,12 @@ def linear_form(kernel: Kernel, node: Node, use: Use) -> LinearForm:
     constant, computed = Size(), []
     for form, stride in zip(use.access, strides, strict=True):
         if isinstance(form, QuasiAffine):
-            computed.append((form.renamed(node.names), stride))
+            computed.append((form.replace_dims(node.loop_ids), stride))
             continue
         constant = constant + stride * Size.of(form.constant)
         for dim, factor in form.terms:
-            name = node.names[dim]
-            loops[name] = loops.get(name, Size()) + stride * Size.of(factor)
+            loop = node.loop_ids[dim]
+            loops[loop] = loops.get(loop, Size()) + stride * Size.of(factor)
     return LinearForm({n: s for n, s in loops.items() if s.terms}, constant, tuple(computed))
 
 
@@ -91,7 +91,7 @@ def indexed_loops(nodes: Iterable[Node]) -> set[int]:
     for node in nodes:
         for op in node.body.operations:
             if op.operation.name == "linalg.index":
-                loops.add(node.names[ir.IntegerAttr(op.operation.attributes["dim"]).value])
+                loops.add(node.loop_ids[ir.IntegerAttr(op.operation.attributes["dim"]).value])
     return loops
 
 
@@ -102,8 +102,8 @@ class Tile:
     Attributes:
         axes: its axes; the axes `block_axes` are the dimensions of a full block.
         sizes: the size of each loop.
-        forms: the offsets of all uses, which decide what loops are collapsed.
-        opaque: loops that are not merged, since their positions are read.
+        forms: the offsets of all uses, by which loops are collapsed.
+        opaque: loops that are not collapsed, since bodies read their positions.
         positions: the position of each group of loops, by its innermost loop.
         masks: the mask of each axis, None where the whole block is in range.
         eviction_policy: the policy of loads of full blocks, empty for the default; with a policy, stores evict first.
@@ -136,7 +136,7 @@ class Tile:
         return _tuple([a.block for a in self.block_axes])
 
     def emit_axis(self, axis: Axis) -> None:
-        """Writes the positions along an axis, and its mask."""
+        """Writes the positions along an axis and its loops, and the mask of the axis."""
         axes = frozenset({axis.name})
         text = axis.start or "0"
         if not axis.scalar:
@@ -151,30 +151,31 @@ class Tile:
         size, covered = axis.size.static or 0, math.lcm(axis.block, axis.parent_block)
         exact = axis.scalar or (size > 0 and size % covered == 0)
         self.masks[axis.name] = None if exact else self._mask(axis, flat.name, axes)
-        self._decompose(axis, flat)
+        self._delinearize(axis, flat)
 
     def lanes(self, axis: Axis) -> str:
         """The positions within a block along an axis, as a one-dimensional block."""
         return f"tl.arange(0, {axis.block})"
 
     def _index(self, axis: Axis) -> str:
-        """The subscript that makes positions along an axis a block."""
+        """The subscript that broadcasts positions along an axis to a block."""
         if axis.index is not None:
             return axis.index
-        rank, at = len(self.block_axes), self.block_axes.index(axis)
-        return f"[{', '.join(':' if i == at else 'None' for i in range(rank))}]" if rank > 1 else ""
+        rank, dim = len(self.block_axes), self.block_axes.index(axis)
+        return f"[{', '.join(':' if i == dim else 'None' for i in range(rank))}]" if rank > 1 else ""
 
     def _mask(self, axis: Axis, text: str, axes: Axes) -> Value:
         return self.writer.define(f"{text} < {axis.size.atom}", "i1", axes, f"in_{axis.name}")
 
-    def _decompose(self, axis: Axis, flat: Value) -> None:
+    def _delinearize(self, axis: Axis, flat: Value) -> None:
+        """Writes the position along each group of loops of an axis, from the flat position along the axis."""
         groups = self.groups(axis.loops)
         inner = Size.of(1)
-        for number, group in reversed(list(enumerate(groups))):
+        for index, group in reversed(list(enumerate(groups))):
             size = product(self.sizes[n] for n in group)
             is_innermost = inner == Size.of(1)
             text = flat.name if is_innermost else f"{flat.name} // {inner.atom}"
-            if number:
+            if index:
                 text = f"{text} % {size.atom}" if is_innermost else f"({text}) % {size.atom}"
             position = self.writer.define(text, "position", flat.axes, "i") if text != flat.name else flat
             self.positions[group[-1]] = position
@@ -276,11 +277,11 @@ class Tile:
 
 def constant_text(value: str, element: str, shape: str = "()", layout: str = "") -> str:
     """The text of a constant of an element type; `layout` is the layout of a block in Gluon."""
-    more = f", {layout}" if layout else ""
+    argument = f", {layout}" if layout else ""
     if element == "bf16":
-        return f"tl.full({shape}, {value}, tl.float32{more}).to(tl.bfloat16)"
-    return f"tl.full({shape}, {value}, {triton_type(element)}{more})"
+        return f"tl.full({shape}, {value}, tl.float32{argument}).to(tl.bfloat16)"
+    return f"tl.full({shape}, {value}, {triton_type(element)}{argument})"
 
 
-def _tuple(numbers: Sequence[int]) -> str:
-    return f"({', '.join(map(str, numbers))}{',' if len(numbers) == 1 else ''})"
+def _tuple(sizes: Sequence[int]) -> str:
+    return f"({', '.join(map(str, sizes))}{',' if len(sizes) == 1 else ''})"

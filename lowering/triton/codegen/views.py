@@ -38,7 +38,7 @@ class View:
 
     @staticmethod
     def contiguous(shape: Sequence[int]) -> View:
-        """The view that a contiguous tensor is of itself."""
+        """The identity view of a contiguous tensor."""
         return View(tuple(shape), tuple(math.prod(shape[i + 1 :]) for i in range(len(shape))))
 
     @property
@@ -51,13 +51,13 @@ class View:
         return View(tuple(self.shape[p] for p in perm), tuple(self.strides[p] for p in perm), self.first)
 
     def read(self, shape: Sequence[int], positions: Sequence[tuple[int, Sequence[int]]]) -> View:
-        """The view of `shape` whose elements are this one's at affine positions.
+        """The view of `shape` whose elements are elements of this view at affine positions.
 
         `positions` has the start and the step along each new dimension, for each dimension of this view.
         """
-        walked = list(zip(self.strides, positions, strict=True))
-        strides = [sum(stride * steps[i] for stride, (_, steps) in walked) for i in range(len(shape))]
-        return View(tuple(shape), tuple(strides), self.first + sum(stride * start for stride, (start, _) in walked))
+        pairs = list(zip(self.strides, positions, strict=True))
+        strides = [sum(stride * steps[i] for stride, (_, steps) in pairs) for i in range(len(shape))]
+        return View(tuple(shape), tuple(strides), self.first + sum(stride * start for stride, (start, _) in pairs))
 
     def reshaped(self, shape: Sequence[int]) -> View | None:
         """The same elements in row-major order under `shape`; None where that has no strides."""
@@ -73,7 +73,7 @@ class View:
         return View(tuple(shape), tuple(reversed(strides)), self.first)
 
     def _runs(self) -> list[tuple[int, int]]:
-        """Size and stride of the longest groups of dimensions that one stride walks."""
+        """Size and stride of the maximal groups of dimensions that collapse to one stride."""
         runs: list[tuple[int, int]] = []
         for size, stride in zip(self.shape, self.strides, strict=True):
             if runs and runs[-1][1] == size * stride:
@@ -102,7 +102,7 @@ class View:
 
     @property
     def normalized(self) -> View:
-        """The same view with one stride for dimensions of size 1, larger than all others: it moves no element."""
+        """The same view; the dimensions of size 1 get one stride, larger than all others, which moves no element."""
         past = max((n * size for n, size in zip(self.strides, self.shape, strict=True) if size > 1), default=1)
         strides = (past if size == 1 else n for n, size in zip(self.strides, self.shape, strict=True))
         return View(self.shape, tuple(strides), self.first)
@@ -184,7 +184,7 @@ def _through(steps: Iterable[Step], view: View | None) -> View | None:
 
 
 def _steps(stage: c.Stage) -> tuple[int, list[Step]] | None:
-    """The number of the operand that a stage is a view of, with the steps between; None where the stage is no
+    """The index of the operand that a stage is a view of, with the steps between; None where the stage is no
     view.
     """
     steps: list[Step] = []

@@ -30,7 +30,7 @@ class Scope:
         inner: the axes.
         lines: the statements.
         known: the variable of each expression that was written.
-        assignments: the number of the line that assigns each variable of `known`.
+        assignments: the index of the line that assigns each variable of `known`.
         loads: the expressions of `known` that load from each pointer.
     """
 
@@ -43,7 +43,7 @@ class Scope:
 
 @dataclass
 class Writer:
-    """Writes statements into the scope that a value's axes ask for.
+    """Writes statements into the outermost scope that the axes of a value allow.
 
     Attributes:
         scopes: the open scopes, outermost first.
@@ -93,7 +93,7 @@ class Writer:
         return Value(name, element, varying)
 
     def declare_descriptor(self, descriptor: TensorDescriptor) -> str:
-        """The name of a descriptor, which is made before every loop; equal descriptors are made once."""
+        """The name of a descriptor, which is created before all loops; equal descriptors are one variable."""
         scope, text = self.scopes[0], descriptor.expression
         if text not in scope.known:
             name = scope.known[text] = self.fresh("block")

@@ -39,13 +39,13 @@ class Product:
         element_bytes: of an operand.
         tma_readable: whether TMA descriptors can read blocks of both operands.
         gathered: whether an operand, such as the images of a convolution, is read element by element.
-        operand_reuse: for each operand, how many of its elements are one element in memory (above 1 where the windows
-            of a convolution overlap).
+        operand_reuse: for each operand, how many of its elements share an address on average (above 1 where the
+            windows of a convolution overlap).
         contiguous_depth: whether the depth is the last dimension of both operands.
         epilogue_bytes: of one element of the results, and of the epilogue's operands at this element.
         widest_epilogue_bytes: of the widest of these tensors alone.
         epilogue_operations: scalar operations of the epilogue on one element.
-        precision: of f32 operands, one of `names.PRECISIONS`.
+        precision: of f32 operands, one of `options.PRECISIONS`.
         target: the GPU.
     """
 
@@ -187,9 +187,9 @@ def _warp_specialized_microseconds(config: Config, product: Product) -> float:
 
 def _fastest_microseconds(product: Product, warp_specialized: bool) -> float:
     """The expected time of the fastest kernel; `warp_specialized` says whether there can be such a kernel."""
-    half = tensor_core_config(product) if warp_specialized else None
-    if half is not None:
-        return _warp_specialized_microseconds(half, product)
+    tensor_core = tensor_core_config(product) if warp_specialized else None
+    if tensor_core is not None:
+        return _warp_specialized_microseconds(tensor_core, product)
     f32 = f32_config(product) if warp_specialized else None
     return microseconds(f32 or ranked_configs(product)[0], product)
 
@@ -199,7 +199,7 @@ def _tile_count(config: Config, product: Product) -> int:
 
 
 def _covering_block(size: int) -> int:
-    """The smallest block that holds a size: a power of two that `tl.dot` takes."""
+    """The smallest block of at least a size: a power of two that `tl.dot` accepts."""
     return max(MIN_DOT_SIDE, 1 << (size - 1).bit_length())
 
 
@@ -279,7 +279,10 @@ def _is_strided_tf32(product: Product) -> bool:
 
 
 def is_transposition_worthwhile(product: Product, elements: Sequence[int]) -> bool:
-    """Whether to copy operands of so many elements of a tf32 product, so that both are contiguous along the depth."""
+    """Whether to copy operands of a tf32 product, so that both are contiguous along the depth.
+
+    `elements` has the number of elements of each operand to copy.
+    """
     if product.target.overrides.transposes_operands:
         return True
     model = product.target.model
@@ -300,7 +303,7 @@ def _overlapped(model: MatmulModel, *times: float) -> float:
 
 
 def operand_reuse(loops: Iterable[int | None], elements: int | None) -> float:
-    """How many elements of an operand are one in memory, by the sizes of its loops (None: unknown); 1 if unknown."""
+    """How many elements of an operand share an address, by the sizes of its loops (None: unknown); 1 if unknown."""
     known = [size or 0 for size in loops]
     return max(1.0, math.prod(known) / elements) if elements else 1.0
 
@@ -332,7 +335,7 @@ def _grouped_microseconds(product: Product, count: int) -> float:
 
 @functools.cache
 def choose_split_k(product: Product, loops: tuple[int, ...], warp_specialized: bool = True) -> tuple[int, int]:
-    """The split-K of a product: the number of the loop to split, and into how many parts; 1 is no split.
+    """The split-K of a product: the index of the loop to split, and the number of parts; 1 is no split.
 
     `loops` are the sizes of the loops that make up the depth: parts of a shorter loop may fill the last wave better
     than parts of the longest. `warp_specialized` says whether the product as a whole can have a warp-specialized
@@ -342,22 +345,22 @@ def choose_split_k(product: Product, loops: tuple[int, ...], warp_specialized: b
         return product.target.overrides.split_k
     model = product.target.model
     best, split = model.split_margin * _fastest_microseconds(product, warp_specialized), (0, 1)
-    for number, count in ((n, c) for n, loop in enumerate(loops) for c in divisors(loop, model.max_split_k)):
+    for index, count in ((n, c) for n, loop in enumerate(loops) for c in divisors(loop, model.max_split_k)):
         batch, depth = product.batch * count, product.depth // count
         part = replace(product, batch=batch, depth=depth, epilogue_bytes=4, widest_epilogue_bytes=4)
         results = 4 * count * product.batch * product.rows * product.columns
         reduced = model.dependent_launch + results / model.l2_bytes
         time = microseconds(ranked_configs(part)[0], part) + reduced
         if part.depth >= model.min_split_depth and time < best:
-            best, split = time, (number, count)
+            best, split = time, (index, count)
     return split
 
 
 def most_reduction_parts(reduced: int, kept: int, column_sums: bool, shares_kernel: bool = False) -> int:
-    """The most parts that a reduction of `reduced` elements to each of `kept` results is worth; 1 is no split.
+    """The most parts into which to split a reduction of `reduced` elements to each of `kept` results; 1 is no split.
 
-    `column_sums` says that neighbours in memory belong to different results, as in column sums. A reduction that
-    `shares_kernel` with other readers of its rows reads the rows once more in a separate kernel.
+    `column_sums` says that adjacent elements in memory belong to different results, as in column sums. A reduction
+    that `shares_kernel` with other users of its rows reads the rows once more in a separate kernel.
     """
     sms, limits = gpu_target().sms, gpu_target().kernels.reductions
     split = limits.columns if column_sums else limits.rows

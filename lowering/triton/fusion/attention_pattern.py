@@ -32,7 +32,7 @@ from oneflow.passes.canonicalize import LawBuilder
 from oneflow.passes.walk import gather
 
 PRODUCTS = frozenset({"matmul", "batch_matmul", "broadcast_matmul"})
-#: The relative difference of factors that are the same number, rounded in different places.
+#: The relative difference up to which factors are equal: the same number can be rounded at different steps.
 ROUNDING = 1e-5
 #: The most elements of a mask that is evaluated to find whether it is causal.
 MAX_EVALUATED = 1 << 24
@@ -67,14 +67,14 @@ class Product:
 
 @dataclass(frozen=True)
 class ScoreMask:
-    """A mask that replaces scores by `number` where `value` is true, or with `negated` where `value` is false.
+    """A mask that replaces scores by `fill_value` where `value` is true, or with `negated` where `value` is false.
 
-    None is the mask of the positions after the diagonal. Masks that differ only in `number` are equal.
+    None is the mask of the positions after the diagonal. Masks that only differ in `fill_value` are equal.
     """
 
     value: ir.Value | None
     negated: bool = False
-    number: float = field(default=-math.inf, compare=False)
+    fill_value: float = field(default=-math.inf, compare=False)
 
 
 @dataclass
@@ -160,9 +160,9 @@ class DefUseGraph:
         dialect.walk(module.operation, self._operations.append)
         self._positions: dict[ir.Value, int] = {}
         self._known: dict[ir.Value, np.ndarray | None] = {}
-        for number, op in enumerate(self._operations):
+        for position, op in enumerate(self._operations):
             self.ops.owners.update((result, op) for result in op.results)
-            self._positions.update((result, number) for result in op.results)
+            self._positions.update((result, position) for result in op.results)
         self._record_constants(module)
 
     def _record_constants(self, module: ir.Module) -> None:
@@ -255,10 +255,10 @@ class DefUseGraph:
     def applies_dropout(self, op: ir.Operation, dropout: Dropout) -> bool:
         """Whether an operation applies the mask of `dropout` to its first operand."""
         call = self.call(op, "dropout_grad")
-        wanted = kept_scale(dropout.attributes["rate"])
+        scale = kept_scale(dropout.attributes["rate"])
         if call is None or call.mask.handle != dropout.mask:
             return False
-        return math.isclose(call.scale, wanted, rel_tol=ROUNDING)
+        return math.isclose(call.scale, scale, rel_tol=ROUNDING)
 
     def scores(self, value: ir.Value) -> Scores | None:
         """The scores that `value`, the operand of a softmax, consists of; None without a matrix product."""
@@ -277,30 +277,30 @@ class DefUseGraph:
         if call is None:
             return False
         match = match_mask(self.constant, call, 0.0)
-        return match is not None and match[1].number == 0 and match[0] == value and match[1] in masks
+        return match is not None and match[1].fill_value == 0 and match[0] == value and match[1] in masks
 
     def factor(self, op: ir.Operation, value: ir.Value) -> float | None:
         """The constant that an operation multiplies `value` by; None for other operations."""
         call = self.call(op, "scalar_mul", "scalar_div")
         if call is not None:
-            number = float(call.int_operand if call.has_int_operand else call.float_operand)
-            return number if op.name.endswith("mul") else 1.0 / number if number else None
+            factor = float(call.int_operand if call.has_int_operand else call.float_operand)
+            return factor if op.name.endswith("mul") else 1.0 / factor if factor else None
         call = self.call(op, "broadcast_mul", "broadcast_div")
         if call is None or call.results[0].shape != dialect.desc_of(value).shape:
             return None
-        one, other = (v.handle for v in call.operands)
+        lhs, rhs = (v.handle for v in call.operands)
         divides = op.name.endswith("div")
-        if one != value and (divides or other != value):
+        if lhs != value and (divides or rhs != value):
             return None
-        return self._number(other if one == value else one, divides)
+        return self._splat_value(rhs if lhs == value else lhs, divides)
 
-    def _number(self, value: ir.Value, divides: bool) -> float | None:
-        """The number of a constant tensor whose elements are equal, or its reciprocal if `divides`."""
+    def _splat_value(self, value: ir.Value, divides: bool) -> float | None:
+        """The element of a constant tensor whose elements are equal, or its reciprocal if `divides`."""
         known = self.constant(value)
         if known is None or known.size == 0 or not constants.is_splat(known):
             return None
-        number = float(known.reshape(-1)[0])
-        return number if not divides else 1.0 / number if number else None
+        element = float(known.reshape(-1)[0])
+        return element if not divides else 1.0 / element if element else None
 
     def constant(self, value: ir.Value) -> np.ndarray | None:
         """The constant that a value is, or None; evaluates expressions of constants that are not too large."""
@@ -371,9 +371,9 @@ class _ScoreReader:
         return Scores(*matrices, scale, added, self.score_masks, masks, causal, self.internal, len(self.shape))
 
     def _masks_all_with_infinity(self, added: list[tuple[ir.Value, float]]) -> bool:
-        """Whether all masks write -inf, so that wholly masked rows agree; `added` are not causal."""
+        """Whether all masks fill with -inf, so that fully masked rows agree; `added` are the noncausal masks."""
         others = [v for v, f in self.additive_masks if (v, f) not in added]
-        finite = any(m.number > -math.inf for m in self.score_masks)
+        finite = any(m.fill_value > -math.inf for m in self.score_masks)
         return not finite and all(self._is_causal(v, 0.0, -math.inf) for v in others)
 
     def _is_after_diagonal(self, mask: ScoreMask) -> bool:
@@ -423,13 +423,14 @@ class _ScoreReader:
             else match_mask(self.graph.constant, call, MASK_THRESHOLD / min(self.factor, 1.0))
         )
         if match is not None:
-            self.score_masks.append(replace(match[1], number=round_to(match[1].number, call.results[0].dtype)))
+            fill_value = round_to(match[1].fill_value, call.results[0].dtype)
+            self.score_masks.append(replace(match[1], fill_value=fill_value))
         return None if match is None else match[0]
 
     def _read_addition(self, call: Call) -> ir.Value | None:
         """The operand of an addition that is a product; the other operand is a mask."""
-        one, other = (v.handle for v in call.operands)
-        for scores, mask in ((one, other), (other, one)):
+        lhs, rhs = (v.handle for v in call.operands)
+        for scores, mask in ((lhs, rhs), (rhs, lhs)):
             if self.factor > 0 and _ScoreReader(self.graph, self.shape).read(scores) is not None:
                 self.additive_masks.append((mask, self.factor))
                 return scores
@@ -437,14 +438,14 @@ class _ScoreReader:
 
 
 def match_mask(known: ConstantOf, call: Call, most: float) -> tuple[ir.Value, ScoreMask] | None:
-    """The operand whose scores a call keeps, and its mask; None where the call writes no number of at most `most`."""
+    """The operand whose scores a call keeps, and the mask; None where no fill value is at most `most`."""
     if call.record.name == "tril":
-        written = call.floating_fill_value if call.is_floating_fill_value else float(call.integer_fill_value)
-        return (call.in_.handle, ScoreMask(None, number=written)) if written <= most and call.diagonal == 0 else None
+        fill = call.floating_fill_value if call.is_floating_fill_value else float(call.integer_fill_value)
+        return (call.in_.handle, ScoreMask(None, fill_value=fill)) if fill <= most and call.diagonal == 0 else None
     if call.record.name == "masked_fill":
         is_float = not (call.has_bool_operand or call.has_int_operand)
-        written = call.float_operand if is_float else float(call.int_operand)
-        return (call.x.handle, ScoreMask(call.mask.handle, False, written)) if written <= most else None
+        fill = call.float_operand if is_float else float(call.int_operand)
+        return (call.x.handle, ScoreMask(call.mask.handle, False, fill)) if fill <= most else None
     for kept, other, negated in ((call.y, call.x, False), (call.x, call.y, True)):
         filled = known(other.handle)
         if filled is not None and filled.size and constants.is_splat(filled) and (filled <= most).all():
@@ -499,7 +500,7 @@ def _reshaped_origin(graph: DefUseGraph, value: ir.Value, shape: tuple[int | Non
 def sum_over_shared_heads(
     graph: DefUseGraph, op: ir.Operation, transposed: bool, heads: int, share: int
 ) -> ir.Operation | None:
-    """The sum of a gradient over the `share` heads that share a key; None where anything else uses the gradient.
+    """The sum of a gradient over the `share` heads that share a key; None where the gradient has other users.
 
     `heads` are the query heads of all batches. `transposed` says that the gradient is transposed.
     """

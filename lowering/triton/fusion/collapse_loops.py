@@ -18,7 +18,7 @@ from oneflow.lowering.kernels.reduction_split import new_generic
 
 
 def collapse_reduction_loops(module: ir.Module, is_worth: Callable[[Node, Sequence[int], int], bool]) -> None:
-    """Collapses loops of reductions where `is_worth(node, loops, size)` holds: `size` is the steps of all `loops`."""
+    """Collapses loops of reductions where `is_worth(node, loops, size)`; `size` is the number of steps of `loops`."""
     functions = [f for f in module.body.operations if isinstance(f, func.FuncOp) and not f.is_external]
     for function in functions:
         views: dict[object, ir.Value] = {}
@@ -30,17 +30,17 @@ def collapse_reduction_loops(module: ir.Module, is_worth: Callable[[Node, Sequen
 
 
 def _steps(node: Node, loops: Sequence[int]) -> int:
-    return math.prod(loop_size([node], node.names[d]) or 0 for d in loops)
+    return math.prod(loop_size([node], node.loop_ids[d]) or 0 for d in loops)
 
 
 def _collapsible_loops(node: Node) -> list[int]:
-    """The most loops of a sum that are adjacent dimensions of every operand that has one of them."""
+    """The longest run of reduced loops that are adjacent dimensions of every operand that has one of the loops."""
     reads_positions = any(o.operation.name in ("linalg.index", "tensor.extract") for o in node.body.operations)
     static = all(v.type.has_static_shape for v in node.op.operands)
     if reads_positions or not static or is_contraction(node) or not has_unit_strides(node):
         return []
-    folds = sorted(node.nonunit_reductions)
-    runs = [folds[i:j] for i, j in itertools.combinations(range(len(folds) + 1), 2)]
+    reduced = sorted(node.nonunit_reductions)
+    runs = [reduced[i:j] for i, j in itertools.combinations(range(len(reduced) + 1), 2)]
     fitting = [r for r in runs if all(_is_run(u, r) for u in (*node.inputs, *node.outputs))]
     return max(fitting, key=len, default=[])
 
@@ -56,7 +56,7 @@ def _is_run(use: Use, loops: Sequence[int]) -> bool:
 
 @dataclass
 class Collapse:
-    """Collapses `loops` of a node into one; `views` has the tensors that are collapsed already."""
+    """Collapses `loops` of a node into one loop; `views` caches collapsed operands."""
 
     node: Node
     loops: Sequence[int]
@@ -66,7 +66,7 @@ class Collapse:
     def replace(self) -> None:
         """Replaces the operation."""
         op, rest = self.node.op, set(self.loops[1:])
-        self.kept = [d for d in range(len(self.node.names)) if d not in rest]
+        self.kept = [d for d in range(len(self.node.loop_ids)) if d not in rest]
         uses = [*self.node.inputs, *self.node.outputs]
         iterators = ["reduction" if d in self.node.reductions else "parallel" for d in self.kept]
         with ir.InsertionPoint(op), op.location:

@@ -1,6 +1,6 @@
 """`oneflow-deterministic-scatter`: parallel writes to positions from data; the last writer wins.
 
-Where positions may be equal, the last write has to stay, so that the steps of the loops would have to run in order.
+Where positions may be equal, the value of the last write has to stay, which would make the steps sequential.
 Instead, a first kernel computes the last writer of every position: the largest step that writes there, a maximum,
 which is the same in any order. Then each step writes only where it is the last writer. The first kernel also records
 positions that failed their check; then nothing is written, so that memory that is updated in place is unchanged.
@@ -105,7 +105,7 @@ class Nest:
         return not reads and any(ANY_ORDER not in loop.attributes for loop in self.leading)
 
     def step(self) -> ir.Value:
-        """The number of a step of the leading loops, computed at the insertion point."""
+        """The linear index of a step of the leading loops, computed at the insertion point."""
         steps = [loop.regions[0].blocks[0].arguments[0] for loop in self.leading]
         return _linear_index(steps, [loop.operands[1] for loop in self.leading])
 
@@ -117,7 +117,7 @@ class Nest:
 
     @property
     def is_long(self) -> bool:
-        """Whether steps in order would be slow; True where their number is not known."""
+        """Whether sequential steps would be slow; True where the number of steps is not known."""
         if self.steps is None:
             return True
         type_, limits = ir.RankedTensorType(self.carried.type), gpu_target().kernels.scatters
@@ -147,7 +147,7 @@ def _operands(ops: Iterable[ir.Operation]) -> set[ir.Value]:
 
 
 def _constant_value(value: ir.Value) -> int | None:
-    """The number of a constant value; None for other values."""
+    """The integer of a constant; None for other values."""
     if isinstance(value, ir.BlockArgument) or value.owner.name != "arith.constant":
         return None
     return int(ir.IntegerAttr(value.owner.attributes["value"]).value)
@@ -157,12 +157,12 @@ def _origin(value: ir.Value) -> ir.Value:
     """The tensor that a value is a view or an updated form of."""
     while not isinstance(value, ir.BlockArgument):
         op = value.owner
-        at = {"scf.for": 3, "tensor.insert_slice": 1, "tensor.extract_slice": 0}.get(op.name)
+        operand = {"scf.for": 3, "tensor.insert_slice": 1, "tensor.extract_slice": 0}.get(op.name)
         if op.name in VIEWS or (op.name == "linalg.generic" and len(op.regions[0].blocks[0].operations) == 1):
-            at = 0
-        if at is None:
+            operand = 0
+        if operand is None:
             return value
-        value = op.operands[at]
+        value = op.operands[operand]
     return value
 
 
@@ -183,13 +183,13 @@ def _rewrite(nest: Nest, is_in_place: bool) -> None:
         end = _product(sizes) if orders else _index(0)
     with ir.InsertionPoint(last), last.location:
         invalid = _is_invalid(nest) if guards else None
-        at = _linear_index([nest.position[axis] for axis in nest.indexed_axes], sizes) if orders else end
+        index = _linear_index([nest.position[axis] for axis in nest.indexed_axes], sizes) if orders else end
         if orders and invalid is not None:
-            at = arith.SelectOp(invalid, end, at).result
+            index = arith.SelectOp(invalid, end, index).result
         step = arith.IndexCastOp(step_type, nest.step()).result
-    writers = _last_writers(nest, end, WriterUpdate(at, step, None if orders else invalid))
+    writers = _last_writers(nest, end, WriterUpdate(index, step, None if orders else invalid))
     with ir.InsertionPoint(last), last.location:
-        is_last = [_equal(tensor.ExtractOp(writers, [at]).result, step)] if orders else []
+        is_last = [_equal(tensor.ExtractOp(writers, [index]).result, step)] if orders else []
         is_valid = (
             [_equal(tensor.ExtractOp(writers, [end]).result, _constant(step_type, NO_WRITER))] if guards else []
         )
@@ -200,7 +200,7 @@ def _rewrite(nest: Nest, is_in_place: bool) -> None:
 
 
 def _write_where(nest: Nest, condition: ir.Value) -> None:
-    """Makes a nest write back the old element where a condition does not hold."""
+    """Makes a nest write back the old element where a condition is false."""
     with ir.InsertionPoint(nest.write), nest.write.location:
         old = tensor.ExtractOp(nest.carried, nest.position).result
         nest.write.operands[0] = arith.SelectOp(condition, nest.write.operands[0], old).result
@@ -208,26 +208,26 @@ def _write_where(nest: Nest, condition: ir.Value) -> None:
 
 @dataclass(frozen=True)
 class WriterUpdate:
-    """The update of a step in the tensor of last writers: the maximum with `step` at `at`, masked by `where`."""
+    """The update of a step in the tensor of last writers: the maximum with `step` at `index`, if `mask` is true."""
 
-    at: ir.Value
+    index: ir.Value
     step: ir.Value
-    where: ir.Value | None
+    mask: ir.Value | None
 
     def apply(self, writers: ir.Value, values: dict[ir.Value, ir.Value]) -> ir.Value:
         """The updated tensor of last writers; `values` maps the update's values to their clones."""
-        at = [values.get(self.at, self.at)]
-        old = tensor.ExtractOp(writers, at).result
+        index = [values.get(self.index, self.index)]
+        old = tensor.ExtractOp(writers, index).result
         new = arith.MaxSIOp(old, values[self.step]).result
-        if self.where is not None:
-            new = arith.SelectOp(values[self.where], new, old).result
-        return tensor.InsertOp(new, writers, at).result
+        if self.mask is not None:
+            new = arith.SelectOp(values[self.mask], new, old).result
+        return tensor.InsertOp(new, writers, index).result
 
 
 def _last_writers(nest: Nest, end: ir.Value, update: WriterUpdate) -> ir.Value:
-    """The tensor of the last writer of each position; the element at `end` notes invalid positions."""
+    """The tensor of the last writer of each position; the element at `end` records invalid positions."""
     head, known = nest.loops[0], _constant_value(end)
-    needed = _slice_of(nest.write, [v for v in (update.at, update.step, update.where) if v is not None])
+    needed = _slice_of(nest.write, [v for v in (update.index, update.step, update.mask) if v is not None])
 
     def write(steps: dict[ir.Value, ir.Value], writers: ir.Value) -> ir.Value:
         values = dict(steps)
@@ -276,7 +276,7 @@ def _body(generic: ir.Operation) -> list[ir.Operation]:
 
 
 def _is_invalid(nest: Nest) -> ir.Value:
-    """Whether the position of a step has failed its check; positions are clamped to at least 0 from then on."""
+    """Whether the position of a step has failed its check; later operations see positions clamped to at least 0."""
     failures = list[ir.Value]()
     for op, producer in list(_checks(nest)):
         if producer is None:
@@ -313,10 +313,10 @@ def _after(op: ir.Operation) -> ir.Operation:
 
 def _linear_index(position: Sequence[ir.Value], sizes: Sequence[ir.Value]) -> ir.Value:
     """The row-major linear index of a position."""
-    at = position[0]
+    index = position[0]
     for value, size in zip(position[1:], sizes[1:], strict=True):
-        at = arith.AddIOp(arith.MulIOp(at, size).result, value).result
-    return at
+        index = arith.AddIOp(arith.MulIOp(index, size).result, value).result
+    return index
 
 
 def _product(sizes: Sequence[ir.Value]) -> ir.Value:
@@ -341,9 +341,9 @@ def _differ(a: ir.Value, b: ir.Value) -> ir.Value:
     return arith.CmpIOp(arith.CmpIPredicate.ne, a, b).result
 
 
-def _index(number: int) -> ir.Value:
-    return _constant(ir.IndexType.get(), number)
+def _index(value: int) -> ir.Value:
+    return _constant(ir.IndexType.get(), value)
 
 
-def _constant(type_: ir.Type, number: int) -> ir.Value:
-    return arith.ConstantOp(type_, ir.IntegerAttr.get(type_, number)).result
+def _constant(type_: ir.Type, value: int) -> ir.Value:
+    return arith.ConstantOp(type_, ir.IntegerAttr.get(type_, value)).result

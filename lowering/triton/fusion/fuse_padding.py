@@ -3,7 +3,7 @@
     %y = linalg.generic {relu} ins(%x) ; %p = tensor.insert_slice %y into %zeros
       ->   %p = linalg.generic {relu inside, 0 around} ins()      which reads %x at computed positions
 
-Other users of %y read %p inside its border. So %y is neither stored nor loaded.
+Other users of %y read %p inside its border, so that %y is neither stored nor loaded.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Padding:
         node: computes the smaller tensor.
         offsets: the position of the smaller tensor in the larger one.
         padding_value: the constant around it.
-        readers: the other users of the smaller tensor, and the number of the operand.
+        other_uses: the other uses of the smaller tensor: the operation, and the index of the operand.
         positions: the clamped position in the smaller tensor, as values, while the body is built.
     """
 
@@ -64,7 +64,7 @@ class Padding:
     node: Node
     offsets: Sequence[int]
     padding_value: ir.Value
-    readers: Sequence[tuple[ir.Operation, int]]
+    other_uses: Sequence[tuple[ir.Operation, int]]
     positions: list[ir.Value] = field(default_factory=list)
 
     def replace(self) -> None:
@@ -82,8 +82,8 @@ class Padding:
             with ir.InsertionPoint(block):
                 loaded = dict(zip((id(u) for u in direct), block.arguments, strict=False))
                 linalg.YieldOp([self._element(loaded, padding_value)])
-        for reader, number in self.readers:
-            _read_inside(reader, number, padded.results[0], self.offsets)
+        for user, operand in self.other_uses:
+            _read_inside(user, operand, padded.results[0], self.offsets)
         self.op.results[0].replace_all_uses_with(padded.results[0])
         self.op.erase()
         self.node.op.erase()
@@ -105,7 +105,7 @@ class Padding:
         return ir.AffineMap.get(len(self.offsets), 0, [f.affine_expr(dims) for f in use.access])
 
     def _element(self, loaded: dict[int, ir.Value], padding_value: ir.Value) -> ir.Value:
-        """The body: an element of the smaller tensor, or the constant `padding_value`."""
+        """Builds the body: an element of the smaller tensor, or the constant `padding_value`."""
         inside = self._clamped_position()
         values = dict[ir.Value, ir.Value]()
         for argument, use in zip(self.node.body.arguments, self.node.inputs, strict=False):
@@ -123,14 +123,14 @@ class Padding:
         """
         inside, source = None, self.op.operands[0].type.shape
         for axis, (offset, size) in enumerate(zip(self.offsets, source, strict=True)):
-            at = linalg.IndexOp(axis).result
+            index = linalg.IndexOp(axis).result
             if not self._is_larger(axis):
-                self.positions.append(at)
+                self.positions.append(index)
                 continue
-            moved = arith.SubIOp(at, index_constant(offset)).result
+            shifted = arith.SubIOp(index, index_constant(offset)).result
             first, last = index_constant(0), index_constant(size - 1)
-            self.positions.append(arith.MinSIOp(arith.MaxSIOp(moved, first).result, last).result)
-            is_same = arith.CmpIOp(arith.CmpIPredicate.eq, moved, self.positions[-1]).result
+            self.positions.append(arith.MinSIOp(arith.MaxSIOp(shifted, first).result, last).result)
+            is_same = arith.CmpIOp(arith.CmpIPredicate.eq, shifted, self.positions[-1]).result
             inside = is_same if inside is None else arith.AndIOp(inside, is_same).result
         return inside
 
@@ -140,7 +140,7 @@ class Padding:
 
 
 def _padding(op: ir.Operation) -> Padding | None:
-    """An insertion whose source can be computed in the larger tensor; None for others."""
+    """An insertion whose source can be computed in the larger tensor; None for other insertions."""
     source, result = op.operands[0], op.results[0]
     padding_value = _padding_value(op)
     node = None if isinstance(source, ir.BlockArgument) else find_node(source.owner)
@@ -149,13 +149,13 @@ def _padding(op: ir.Operation) -> Padding | None:
         return None
     if source.type.rank != result.type.rank:
         return None
-    readers = [(u.owner.operation, u.operand_number) for u in source.uses if u.owner.operation != op]
+    other_uses = [(u.owner.operation, u.operand_number) for u in source.uses if u.owner.operation != op]
     offsets = list(ir.DenseI64ArrayAttr(op.attributes["static_offsets"]))
-    if readers and not _is_distinguishable(offsets, source.type.shape, result.type.shape):
+    if other_uses and not _is_distinguishable(offsets, source.type.shape, result.type.shape):
         return None
-    if not all(_reads_past_borders(reader, number, source) for reader, number in readers):
+    if not all(_can_read_inside(user, operand, source) for user, operand in other_uses):
         return None
-    return Padding(op, node, offsets, padding_value, readers)
+    return Padding(op, node, offsets, padding_value, other_uses)
 
 
 def _is_distinguishable(offsets: Sequence[int], inner: Sequence[int], outer: Sequence[int]) -> bool:
@@ -174,9 +174,9 @@ def _padding_value(op: ir.Operation) -> ir.Value | None:
     is_filled = not isinstance(target, ir.BlockArgument) and target.owner.name == "linalg.fill"
     if not is_static or not is_contiguous or not is_filled:
         return None
-    number = target.owner.operands[0]
-    is_constant = not isinstance(number, ir.BlockArgument) and number.owner.name == "arith.constant"
-    return number if is_constant else None
+    scalar = target.owner.operands[0]
+    is_constant = not isinstance(scalar, ir.BlockArgument) and scalar.owner.name == "arith.constant"
+    return scalar if is_constant else None
 
 
 def _is_elementwise(node: Node) -> bool:
@@ -186,40 +186,40 @@ def _is_elementwise(node: Node) -> bool:
     is_arithmetic = all(
         o.operation.name.startswith(("arith.", "math.", "linalg.yield")) for o in node.body.operations
     )
-    begins = list(node.body.arguments)[len(node.inputs) :]
+    inits = list(node.body.arguments)[len(node.inputs) :]
     return (
         not node.reductions
         and not transposes
         and len(node.results) == 1
-        and set(loops) == set(range(len(node.names)))
-        and len(loops) == len(node.names)
+        and set(loops) == set(range(len(node.loop_ids)))
+        and len(loops) == len(node.loop_ids)
         and is_arithmetic
-        and not any(True for b in begins for _ in b.uses)
+        and not any(True for init in inits for _ in init.uses)
         and has_unit_strides(node)
         and bool(node.inputs)
     )
 
 
-def _reads_past_borders(reader: ir.Operation, number: int, value: ir.Value) -> bool:
-    """Whether an operation can read a tensor inside a larger one: other operands define the sizes of its loops.
+def _can_read_inside(user: ir.Operation, operand: int, value: ir.Value) -> bool:
+    """Whether an operation can read a tensor inside a larger tensor: other operands define the sizes of its loops.
 
-    Products that load blocks are faster with the tensor itself, also where the tensor is read by their epilogue.
+    Products that load blocks are faster with the tensor itself, also where their epilogue reads the tensor.
     """
-    node = find_node(reader)
-    if node is None or number >= len(node.inputs):
+    node = find_node(user)
+    if node is None or operand >= len(node.inputs):
         return False
-    others = [u for i, u in enumerate((*node.inputs, *node.outputs)) if i != number]
-    makers = [find_node(u.value.owner) for u in others if not isinstance(u.value, ir.BlockArgument)]
-    if any(n is not None and is_contraction(n) and has_unit_strides(n) for n in (node, *makers)):
+    others = [u for i, u in enumerate((*node.inputs, *node.outputs)) if i != operand]
+    producers = [find_node(u.value.owner) for u in others if not isinstance(u.value, ir.BlockArgument)]
+    if any(n is not None and is_contraction(n) and has_unit_strides(n) for n in (node, *producers)):
         return False
     known = {f.dim for u in others if u.value != value for f in u.access}
-    return known >= set(range(len(node.names)))
+    return known >= set(range(len(node.loop_ids)))
 
 
-def _read_inside(reader: ir.Operation, number: int, value: ir.Value, offsets: Sequence[int]) -> None:
-    """Makes the operand `number` of an operation the tensor `value`, read from `offsets` on."""
-    maps = [a.value for a in reader.attributes["indexing_maps"]]
-    moved = [e + offset for e, offset in zip(maps[number].results, offsets, strict=True)]
-    maps[number] = ir.AffineMap.get(maps[number].n_dims, 0, moved)
-    reader.attributes["indexing_maps"] = ir.ArrayAttr.get([ir.AffineMapAttr.get(m) for m in maps])
-    reader.operands[number] = value
+def _read_inside(user: ir.Operation, operand: int, value: ir.Value, offsets: Sequence[int]) -> None:
+    """Replaces the operand with index `operand` of an operation by the tensor `value`, read from `offsets` on."""
+    maps = [a.value for a in user.attributes["indexing_maps"]]
+    shifted = [e + offset for e, offset in zip(maps[operand].results, offsets, strict=True)]
+    maps[operand] = ir.AffineMap.get(maps[operand].n_dims, 0, shifted)
+    user.attributes["indexing_maps"] = ir.ArrayAttr.get([ir.AffineMapAttr.get(m) for m in maps])
+    user.operands[operand] = value

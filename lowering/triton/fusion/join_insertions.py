@@ -39,13 +39,13 @@ class JoinInsertions(Pass):
         for op in gather_named(module.operation, {INSERTION}):
             _join_nested(op)
         for op in sums_in(module):
-            one, other = (_insertions(v) for v in list(op.operands)[:2])
-            if one and other and all(_are_disjoint(a, b) for a in one for b in other):
-                _join(op, other)
+            lhs, rhs = (_insertions(v) for v in list(op.operands)[:2])
+            if lhs and rhs and all(_are_disjoint(a, b) for a in lhs for b in rhs):
+                _join(op, rhs)
 
 
 def _join_nested(op: ir.Operation) -> None:
-    """Makes an insertion into zeros, whose source is an insertion into zeros itself, one insertion."""
+    """Composes an insertion into zeros with its source, if that is an insertion into zeros, to one insertion."""
     inner = _insertions(op.operands[0])
     if len(inner) != 1 or len(_insertions(op.results[0])) != 1:
         return
@@ -73,15 +73,15 @@ def _insertions(value: ir.Value) -> list[ir.Operation]:
 def _is_zeros(value: ir.Value) -> bool:
     if isinstance(value, ir.BlockArgument) or value.owner.name != "linalg.fill":
         return False
-    number = value.owner.operands[0]
-    if isinstance(number, ir.BlockArgument) or number.owner.name != "arith.constant":
+    scalar = value.owner.operands[0]
+    if isinstance(scalar, ir.BlockArgument) or scalar.owner.name != "arith.constant":
         return False
-    return bool(number.owner.attributes["value"].value == 0)
+    return bool(scalar.owner.attributes["value"].value == 0)
 
 
-def _are_disjoint(one: ir.Operation, other: ir.Operation) -> bool:
+def _are_disjoint(first: ir.Operation, second: ir.Operation) -> bool:
     """Whether two slices have disjoint ranges along an axis."""
-    return any(a[1] <= b[0] or b[1] <= a[0] for a, b in zip(_ranges(one), _ranges(other), strict=True))
+    return any(a[1] <= b[0] or b[1] <= a[0] for a, b in zip(_ranges(first), _ranges(second), strict=True))
 
 
 def _ranges(op: ir.Operation) -> list[tuple[int, int]]:

@@ -1,8 +1,8 @@
 """`oneflow-join-norm-gradients`: one kernel computes all gradients of a layer or RMS normalization.
 
 The kernel (`templates.norm_gradients`) reads each row once. A program computes the gradients of its rows, and partial
-sums for the gradients of the parameters, which a small reduction sums. Where nothing else needs the forward
-normalization, the kernel recomputes the mean and variance of its rows.
+sums for the gradients of the parameters, which a small reduction sums. Where the forward normalization has no other
+users, the kernel recomputes the mean and variance of its rows.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class JoinNormGradients(Pass):
         %db = "oneflow.reduce_sum"(%b) {axis = [0 : si32]}
         %dg = "oneflow.reduce_sum"(%g) {axis = [0 : si32]}
 
-    where rows fit in registers and there are many rows. The kernel recomputes %mean and %inv where nothing else needs
-    the normalization. If the only use of %dx is an addition, the kernel adds; the kernel also computes partial sums
+    where rows fit in registers and there are many rows. The kernel recomputes %mean and %inv where the normalization
+    has no other users. If the only use of %dx is an addition, the kernel adds; the kernel also computes partial sums
     of %dx over rows, which are the gradient of a bias before a residual.
     """
 
@@ -75,7 +75,7 @@ def _pairs(norm: Norm, ops: list[ir.Operation], positions: dict[ir.Value, int],
 
 def _fits(norm: Norm, by_row: ir.Operation, by_parameter: ir.Operation, positions: dict[ir.Value, int],
           registry: Registry) -> bool:  # fmt: skip
-    """Whether both have the same rows, of a size that fits, and can be computed at the first of them."""
+    """Whether two gradients have the same rows, which fit the kernel, and operands defined before both operations."""
     ops = IRBuilder(registry)
     row, parameter = ops.call_of(by_row), ops.call_of(by_parameter)
     desc: TensorDesc = row.x.desc
@@ -102,15 +102,15 @@ def _addition(
     adds = len(users) == 1 and users[0].name == f"{dialect.PREFIX}broadcast_add"
     if not adds or IRBuilder(registry).call_of(by_row).inputs.get(ADDEND) is not None:
         return None
-    like = all(v.type == dx.type and (v == dx or positions.get(v, -1) < first) for v in users[0].operands)
-    return users[0] if like else None
+    is_compatible = all(v.type == dx.type and (v == dx or positions.get(v, -1) < first) for v in users[0].operands)
+    return users[0] if is_compatible else None
 
 
 @dataclass(frozen=True)
 class _Pair:
     """The gradients of a normalization: of the rows (perhaps with a tensor added) and of the parameters.
 
-    `first` is the first of both operations.
+    `first` is the first of the two operations in program order.
     """
 
     norm: Norm
@@ -161,7 +161,7 @@ class _Pair:
 def _replace_by_sum(old: ir.Value, partial: ir.Value, ops: IRBuilder) -> None:
     """Replaces a value by the sum of the programs' partial sums."""
     total: Value = ops.reduce_sum(ops.wrap(partial), axis=[0], keepdims=False)
-    wanted = ops.wrap(old).desc
-    total = total if wanted.dtype is dtypes.float32 else ops.cast(total, dtype=wanted.dtype)
-    total = total if total.shape == wanted.shape else ops.reshape(total, shape=list(old.type.shape))
+    desc = ops.wrap(old).desc
+    total = total if desc.dtype is dtypes.float32 else ops.cast(total, dtype=desc.dtype)
+    total = total if total.shape == desc.shape else ops.reshape(total, shape=list(old.type.shape))
     old.replace_all_uses_with(total.handle)

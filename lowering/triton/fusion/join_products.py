@@ -1,4 +1,4 @@
-"""`oneflow-join-products`: a sum of matrix products becomes one kernel, which accumulates one term after the other.
+"""`oneflow-join-products`: a sum of matrix products becomes one kernel, which accumulates the terms in order.
 
 Such a sum is the gradient of a tensor that several products read, such as the operand of the query, key and value
 projections. The terms are accumulated in f32 and rounded once.
@@ -12,7 +12,7 @@ from typing import ClassVar
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.record import Registry
 from oneflow.lowering.kernels.nodes import Node, find_node, is_contraction
-from oneflow.lowering.kernels.sums import sums_in, walks_along
+from oneflow.lowering.kernels.sums import is_identity_map, sums_in
 from oneflow.lowering.triton.codegen.emission import fill_literal
 from oneflow.lowering.triton.fusion.split_reductions import is_unsplit, product_of
 from oneflow.passes.base import Pass
@@ -63,7 +63,7 @@ def _join(op: ir.Operation, most: int) -> None:
 
 
 def _terms(value: ir.Value) -> list[Node]:
-    """The products whose sum a tensor is, perhaps rounded, if the tensor has no other use; none for other tensors."""
+    """The products whose sum, perhaps rounded, is a tensor with one use; an empty list for other tensors."""
     node = _producer(value)
     if node is not None and not is_contraction(node) and _is_rounding(node):
         node = _producer(node.inputs[0].value)
@@ -85,7 +85,7 @@ def _is_rounding(node: Node) -> bool:
     maps = [a.value for a in node.op.attributes["indexing_maps"]]
     names = [o.operation.name for o in node.body.operations]
     shape = ir.ShapedType(node.results[0].type).shape
-    return names == ["arith.truncf", "linalg.yield"] and all(walks_along(m, shape) for m in maps)
+    return names == ["arith.truncf", "linalg.yield"] and all(is_identity_map(m, shape) for m in maps)
 
 
 def _is_plain(node: Node) -> bool:
@@ -94,7 +94,8 @@ def _is_plain(node: Node) -> bool:
     return product is not None and product.tma_readable and is_unsplit(node)
 
 
-def _have_equal_loops(one: Node, other: Node) -> bool:
+def _have_equal_loops(first: Node, second: Node) -> bool:
     """Whether products have equal loops over operands of equal types."""
-    same = all(one.op.attributes[name] == other.op.attributes[name] for name in ("indexing_maps", "iterator_types"))
-    return same and [v.type for v in one.op.operands] == [v.type for v in other.op.operands]
+    a, b = first.op, second.op
+    same = all(a.attributes[name] == b.attributes[name] for name in ("indexing_maps", "iterator_types"))
+    return same and [v.type for v in a.operands] == [v.type for v in b.operands]

@@ -29,7 +29,7 @@ CONVOLUTIONS = frozenset(
 )
 #: The least rank of an image: batch, channels and one spatial dimension.
 MIN_RANK = 3
-#: Numbers of channels are multiples of this, or padded to one: rows of f16 that descriptors can read.
+#: Channels are padded to multiples of this number: rows of f16 that descriptors can read.
 CHANNEL_MULTIPLE = TMA.alignment_bytes // 2
 #: The operands whose channels may be padded.
 PADDED = frozenset({"in", "weight", "x", "filter", "x_like"})
@@ -67,7 +67,7 @@ def _is_image(value: Value) -> bool:
 
 
 def _fits(op: ir.Operation, registry: Registry) -> bool:
-    """Whether channels come first, and their numbers are multiples of 8 in each group, or can be padded."""
+    """Whether a convolution has channels first, in multiples of 8 for each group or such that padding is possible."""
     call = IRBuilder(registry).call_of(op)
     images = {n: v.shape for n, v in call.inputs.items() if v is not None and _is_image(v)}
     known = all(None not in shape and shape[0] * shape[1] > 0 for shape in images.values())

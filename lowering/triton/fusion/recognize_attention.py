@@ -47,10 +47,10 @@ class RecognizeAttention(Pass):
         %y, %l = "oneflow.attention"(%q, %k, %v) {causal = true}
 
     and the products with `softmax_grad(%w, ..)` become `attention_grad`. Scores may be scaled. A mask that writes
-    -inf becomes `causal` where the mask is known to be causal, else an additive mask; a causal mask may write any
-    number of at most -1e4. Weights may have dropout, which draws the same mask. Keys and values that are repeated for
-    grouped-query attention are taken from before the repetition. Nothing else may use the weights, and the call must
-    fit kernels.
+    -inf becomes `causal` where the mask is known to be causal, else an additive mask; the fill value of a causal mask
+    may be any number of at most -1e4. Weights may have dropout, which draws the same mask. Keys and values that are
+    repeated for grouped-query attention are replaced by the tensors before the repetition. The weights must have no
+    other users, and the kernels must support the call.
     """
 
     name: ClassVar[str] = "oneflow-recognize-attention"
@@ -187,9 +187,9 @@ class _BackwardMatcher:
 
     def _match_value_gradient(self, op: ir.Operation, product: Product) -> bool:
         """Matches weights^T @ dy, or dy^T @ weights."""
-        for one, other, transposed in ((product.left, product.right, False), (product.right, product.left, True)):
-            if one.value in self.weights and one.is_transposed != transposed and product.factor == 1.0:
-                return self._same_dy(other.transpose_if(transposed)) and self._record("dvalue", op, transposed)
+        for weights, dy, transposed in ((product.left, product.right, False), (product.right, product.left, True)):
+            if weights.value in self.weights and weights.is_transposed != transposed and product.factor == 1.0:
+                return self._same_dy(dy.transpose_if(transposed)) and self._record("dvalue", op, transposed)
         return False
 
     def _same_dy(self, dy: Matrix) -> bool:
@@ -213,7 +213,7 @@ class _BackwardMatcher:
         return self._follow(slope.results[0], 1.0)
 
     def _before_dropout(self, value: ir.Value) -> tuple[list[ir.Value], ir.Operation | None]:
-        """The operation before casts and before dropout, and the results of the operations skipped."""
+        """The operation before casts and before dropout, and the results of the skipped operations."""
         skipped, source = self.graph.skip_conversions(value)
         dropout = self.pattern.dropout
         if dropout is None or source is None:
@@ -242,11 +242,14 @@ class _BackwardMatcher:
         scores = self.pattern.scores
         if not math.isclose(factor * product.factor, scores.scale, rel_tol=ROUNDING):
             return False
-        for one, other, transposed in ((product.left, product.right, False), (product.right, product.left, True)):
-            if one.value != value:
+        for slope, factor_matrix, transposed in (
+            (product.left, product.right, False),
+            (product.right, product.left, True),
+        ):
+            if slope.value != value:
                 continue
-            name, wanted = ("dkey", scores.query) if one.is_transposed != transposed else ("dquery", scores.key)
-            return other.transpose_if(transposed) == wanted and self._record(name, op, transposed)
+            name, expected = ("dkey", scores.query) if slope.is_transposed != transposed else ("dquery", scores.key)
+            return factor_matrix.transpose_if(transposed) == expected and self._record(name, op, transposed)
         return False
 
 

@@ -1,4 +1,4 @@
-"""Moves single writes, and scalars that are read from tensors, into loops: kernels read them, not the host.
+"""Moves single writes, and scalars that are read from tensors, into loops: kernels read the scalars, not the host.
 
 %i = tensor.extract %at[0] ; tensor.insert %v into %x[%i]
   ->   scf.for 0 to 1 { %i = tensor.extract %at[0] ; tensor.insert %v into %x[%i] }
@@ -17,7 +17,7 @@ SCALAR_OPERATIONS = ("arith.", "math.", "tensor.extract", "func.call")
 
 
 def sink_reads(function: ir.Operation) -> None:
-    """Wraps single writes of a function in loops, and moves the scalars that writing loops use into these."""
+    """Wraps single writes of a function in loops, and moves scalars into the loops that write with them."""
     for op in gather_direct(function, ("tensor.insert",)):
         _wrap(op)
     for loop in gather_direct(function, ("scf.for",)):
@@ -29,8 +29,8 @@ def sink_reads(function: ir.Operation) -> None:
 def _wrap(op: ir.Operation) -> None:
     """Wraps a write in a loop of one step."""
     with ir.InsertionPoint(op), op.location:
-        low, high = (arith.ConstantOp(ir.IndexType.get(), n).result for n in (0, 1))
-        loop = scf.ForOp(low, high, high, [op.operands[1]])
+        zero, one = (arith.ConstantOp(ir.IndexType.get(), n).result for n in (0, 1))
+        loop = scf.ForOp(zero, one, one, [op.operands[1]])
         with ir.InsertionPoint(loop.body):
             values = {op.operands[1]: loop.inner_iter_args[0]}
             scf.YieldOp([clone_with(op, values).results[0]])
@@ -59,17 +59,17 @@ def _sink(loop: ir.Operation, inner: ir.Block) -> None:
     for op in reversed(read):
         if any(r in needed for r in op.results):
             needed.update(op.operands)
-    wanted = [op for op in read if any(r in needed for r in op.results)]
+    sunk = [op for op in read if any(r in needed for r in op.results)]
     values = dict[ir.Value, ir.Value]()
-    own = [o.operation for o in inner.operations]
+    users = [o.operation for o in inner.operations]
     with ir.InsertionPoint.at_block_begin(inner):
-        for op in wanted:
+        for op in sunk:
             clone_with(op, values)
-    for op in own:
-        for number, operand in enumerate(op.operands):
+    for op in users:
+        for index, operand in enumerate(op.operands):
             if operand in values:
-                op.operands[number] = values[operand]
-    for op in reversed(wanted):
+                op.operands[index] = values[operand]
+    for op in reversed(sunk):
         if not any(True for r in op.results for _ in r.uses):
             op.erase()
 

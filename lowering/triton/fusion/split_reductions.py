@@ -1,8 +1,8 @@
 """`oneflow-split-reductions`: long reductions with few results are split, so that every SM has a part (split-K).
 
 Column sums, sums of all elements, and products of a long depth leave most SMs idle. A loop of these is split: each
-part is reduced by itself, then the partial results are. `choose_split_k` of `cost/matmul_configurations.py` decides
-on products. No atomic operation is needed, so that results do not vary from run to run.
+part is reduced by itself, then the partial results are reduced. `choose_split_k` of `cost/matmul_configurations.py`
+decides on products. No atomic operation is needed, so that results do not vary from run to run.
 """
 
 from __future__ import annotations
@@ -79,21 +79,21 @@ class SplitReductions(Pass):
 
 
 def _recompute_shared_producers(module: ir.Module) -> None:
-    """Copies element-wise producers that other operations read too, for reductions that will be split.
+    """Copies element-wise producers with other users, for reductions that will be split.
 
-    Unsplit, these reductions would share a kernel with the producer's other readers. In a separate kernel, a
-    reduction that computes the elements reads as much as one that reads the elements, which need not be written.
+    Unsplit, these reductions would share a kernel with the producer's other users. In a separate kernel, a reduction
+    that computes the elements reads as much as a reduction that loads the elements, and no kernel stores them.
     """
     copied = False
     for op in gather_named(module.operation, {"linalg.generic"}):
         node = find_node(op)
         if node is None or not _is_split(node):
             continue
-        for number, use in enumerate(node.inputs):
+        for index, use in enumerate(node.inputs):
             producer = elementwise_node(defining_op(use.value))
             if producer and not is_used_once(use.value) and is_full(node, use) and reads_one_tensor(producer):
                 with ir.InsertionPoint(op):
-                    op.operands[number] = clone_with(producer.op, {}).results[0]
+                    op.operands[index] = clone_with(producer.op, {}).results[0]
                 copied = True
     if copied:
         fuse_elementwise(module)
@@ -106,7 +106,7 @@ def _is_split(node: Node) -> bool:
 
 
 def _split_scans(module: ir.Module) -> None:
-    """Splits the scans of few long rows, but running products, whose parts may overflow where the whole does not."""
+    """Splits the scans of few long rows, except running products: a part may overflow where the whole does not."""
     for op in gather_named(module.operation, {"linalg.generic"}):
         node = find_node(op)
         folds = read_folds(node) if node is not None and is_plain_scan(node) else None
@@ -128,7 +128,7 @@ def _combiners(node: Node) -> list[ReductionCombiner] | None:
 
 
 def _loop_and_parts(node: Node) -> tuple[int | None, int]:
-    """The loop to split, and into how many parts; 1 is no split."""
+    """The loop to split, and the number of parts; 1 is no split."""
     loop = longest_reduction(node)
     if is_contraction(node):
         return _product_parts(node, loop)
@@ -136,13 +136,13 @@ def _loop_and_parts(node: Node) -> tuple[int | None, int]:
 
 
 def _parts(node: Node, loop: int, size: int = 0) -> int:
-    """Into how many parts to split a loop, which may be collapsed with others to `size` steps; 1 is no split."""
+    """The number of parts of a loop, which may be collapsed with other loops to `size` steps; 1 is no split."""
     known = _sizes(node)
     return 1 if known is None else even_parts(size or known[loop], _most_parts(node, known))
 
 
 def _most_parts(node: Node, sizes: Sequence[int]) -> int:
-    """The most parts of a reduction whose loops have so many steps."""
+    """The most parts of a reduction whose loops have `sizes` steps."""
     kept = math.prod(s for d, s in enumerate(sizes) if d not in node.reductions)
     reduced = math.prod(sizes[d] for d in node.nonunit_reductions)
     if kept * reduced == 0:
@@ -167,8 +167,8 @@ def _gives_more_parts(node: Node, loops: Sequence[int], size: int) -> bool:
 
 
 def _sizes(node: Node) -> list[int] | None:
-    """The steps of every loop; None where a loop's are not known."""
-    sizes = [loop_size([node], n) for n in node.names]
+    """The steps of every loop; None where the steps of a loop are not known."""
+    sizes = [loop_size([node], n) for n in node.loop_ids]
     known = [s for s in sizes if s is not None]
     return known if len(known) == len(sizes) else None
 
@@ -180,10 +180,10 @@ def _product_parts(node: Node, first: int | None) -> tuple[int | None, int]:
     if product is None or sizes is None or not loops or _is_term(node):
         return None, 1
     steps = tuple(sizes[d] for d in loops)
-    number, parts = choose_split_k(product, steps, warp_specialized=False)
+    index, parts = choose_split_k(product, steps, warp_specialized=False)
     if parts > 1 and _has_warp_specialized_form(node):
-        number, parts = choose_split_k(product, steps)
-    return loops[number], parts
+        index, parts = choose_split_k(product, steps)
+    return loops[index], parts
 
 
 def _has_warp_specialized_form(node: Node) -> bool:
@@ -198,7 +198,7 @@ def _has_warp_specialized_form(node: Node) -> bool:
 
 
 def _is_term(node: Node) -> bool:
-    """Whether a product is a term of a sum of products, which were joined since none of them is split."""
+    """Whether a product is a term of a joined sum of products, of which none is split."""
     start, after = node.outputs[0].value, _only_user(node)
     before = None if isinstance(start, ir.BlockArgument) else find_node(start.owner.operation)
     is_start = after is not None and is_contraction(after) and after.outputs[0].value in node.results
@@ -233,11 +233,7 @@ def _product(node: Node, sizes: list[int]) -> Product | None:
     if element not in ("f16", "bf16", "f32") or min(rows, columns) <= 1:
         return None
     depth, width = math.prod(sizes[d] for d in node.nonunit_reductions), bytes_of(element)
-    gathered, precision, contiguous_depth = (
-        has_innermost_window(node),
-        precision_at(node.op),
-        reduces_contiguously(node),
-    )
+    precision, contiguous_depth = precision_at(node.op), reduces_contiguously(node)
     tma_readable = (
         gpu_target().has_tma
         and (width == 2 or (precision == "tf32" and contiguous_depth))
@@ -245,8 +241,18 @@ def _product(node: Node, sizes: list[int]) -> Product | None:
         and all(size * width % TMA.alignment_bytes == 0 for size in (rows, columns, depth))
     )
     reuse = [operand_reuse((sizes[d] for f in u.access for d in f.dims), _elements(u)) for u in node.inputs]
-    sizes_and_kind = batch, rows, columns, depth, width, tma_readable, gathered, (reuse[0], reuse[1])
-    return Product(*sizes_and_kind, contiguous_depth, precision=precision)
+    return Product(
+        batch,
+        rows,
+        columns,
+        depth,
+        element_bytes=width,
+        tma_readable=tma_readable,
+        gathered=has_innermost_window(node),
+        operand_reuse=(reuse[0], reuse[1]),
+        contiguous_depth=contiguous_depth,
+        precision=precision,
+    )
 
 
 def _elements(use: Use) -> int:
@@ -255,7 +261,7 @@ def _elements(use: Use) -> int:
 
 def _combiner(node: Node, fold: Fold) -> ReductionCombiner:
     """The combining operation of a reduction and its neutral element."""
-    element = ir.RankedTensorType(node.results[fold.number].type).element_type
+    element = ir.RankedTensorType(node.results[fold.index].type).element_type
     with node.op.location:
         neutral = neutral_number(fold.op.name, str(element))
         is_integer = isinstance(element, ir.IntegerType)

@@ -52,22 +52,22 @@ class TransposeOperands(Pass):
 
 def _transpose_operands(node: Node, copies: dict[tuple[ir.Value, int], ir.Value]) -> None:
     """Replaces the operands that have to be transposed; `copies` holds the copies by tensor and last dimension."""
-    depths = {number: _depth_axis(node, use) for number, use in enumerate(node.inputs)}
-    strided = {n: axis for n, axis in depths.items() if axis is not None and axis != len(node.inputs[n].access) - 1}
+    depths = {i: _depth_axis(node, use) for i, use in enumerate(node.inputs)}
+    strided = {i: axis for i, axis in depths.items() if axis is not None and axis != len(node.inputs[i].access) - 1}
     product = product_of(node) if None not in depths.values() else None
     if product is None or not strided:
         return
-    new = [node.inputs[n].value for n, axis in strided.items() if (node.inputs[n].value, axis) not in copies]
+    new = [node.inputs[i].value for i, axis in strided.items() if (node.inputs[i].value, axis) not in copies]
     if not is_transposition_worthwhile(product, [math.prod(ir.RankedTensorType(v.type).shape) for v in new]):
         return
     maps = [a.value for a in node.op.attributes["indexing_maps"]]
-    for number, axis in strided.items():
-        value = node.inputs[number].value
-        order = [*(d for d in range(len(maps[number].results)) if d != axis), axis]
+    for operand, axis in strided.items():
+        value = node.inputs[operand].value
+        order = [*(d for d in range(len(maps[operand].results)) if d != axis), axis]
         if (value, axis) not in copies:
             copies[value, axis] = _copy(node.op, value, order)
-        maps[number] = ir.AffineMap.get(maps[number].n_dims, 0, [maps[number].results[d] for d in order])
-        node.op.operands[number] = copies[value, axis]
+        maps[operand] = ir.AffineMap.get(maps[operand].n_dims, 0, [maps[operand].results[d] for d in order])
+        node.op.operands[operand] = copies[value, axis]
     node.op.attributes["indexing_maps"] = ir.ArrayAttr.get([ir.AffineMapAttr.get(m) for m in maps])
 
 

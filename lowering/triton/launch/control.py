@@ -63,14 +63,14 @@ class ControlWriter:
         yield from _indented(
             _assigned(target, [f"{f} if ({length - 1} - {step}) % 2 == 0 else {s}" for f, s in buffers])
         )
-        at = f"({length - 1} - {step})" if self.control.reverse else step
+        index = f"({length - 1} - {step})" if self.control.reverse else step
         kept = [n for n in self.control.results if n >= self.control.outputs]
-        for number in kept:
-            state, size = current[number - self.control.outputs], self._element_bytes(self._result_type(number))
-            yield f"{INDENT}run.copy({self._result_at(number, at)}, {state}, {size})"
+        for result in kept:
+            state, size = current[result - self.control.outputs], self._element_bytes(self._result_type(result))
+            yield f"{INDENT}run.copy({self._result_element(result, index)}, {state}, {size})"
         elements = enumerate(self.inputs[states : states + self.control.sequences], states)
-        arguments = [self._element(x, self.op.operands[i].type, at) for i, x in elements]
-        outputs = [self._result_at(n, at) for n in range(states, self.control.outputs)]
+        arguments = [self._element(x, self.op.operands[i].type, index) for i, x in elements]
+        outputs = [self._result_element(result, index) for result in range(states, self.control.outputs)]
         constants = self.inputs[states + self.control.sequences :]
         yield INDENT + self._run(0, [*current, *arguments, *constants], [*target, *outputs])
         yield from _indented(_assigned(current, target))
@@ -80,50 +80,51 @@ class ControlWriter:
         """A loop that runs the condition, then the body."""
         states = self.control.states
         constants = self.inputs[states:]
-        current, target, other = (self._names(letter) for letter in "sto")
-        yield from _assigned([*current, *target, *other], [*self.inputs[:states], *self.final, *self.spare])
+        current, target, spare = (self._names(letter) for letter in "sto")
+        yield from _assigned([*current, *target, *spare], [*self.inputs[:states], *self.final, *self.spare])
         yield self._run(0, [*current, *constants], [self.predicate])
         yield f'while run.read({self.predicate}, 0, "i1"):'
         yield INDENT + self._run(1, [*current, *constants], target)
-        yield from _indented(_assigned([*current, *target, *other], [*target, *other, *target]))
+        yield from _indented(_assigned([*current, *target, *spare], [*target, *spare, *target]))
         yield INDENT + self._run(0, [*current, *constants], [self.predicate])
         yield from self._copy_states(current)
 
     def branch(self) -> Iterator[str]:
-        """One of both bodies."""
+        """A conditional statement that runs one of the two bodies."""
         predicate, *operands = self.inputs
         yield f'if run.read({predicate}, 0, "i1"):'
         yield INDENT + self._run(0, operands, self.results)
         yield "else:"
         yield INDENT + self._run(1, operands, self.results)
 
-    def _run(self, number: int, arguments: Sequence[str], outputs: Sequence[str]) -> str:
-        name = identifier(self.control.functions[number])
+    def _run(self, body: int, arguments: Sequence[str], outputs: Sequence[str]) -> str:
+        """The call of the plan of the body with index `body`."""
+        name = identifier(self.control.functions[body])
         return f"{name}({', '.join(['run', self.workspace, *arguments, *outputs])})"
 
     def _copy_states(self, current: Sequence[str]) -> Iterator[str]:
         """Copies states to the results, unless these are in place."""
-        for number, (state, final) in enumerate(zip(current, self.final, strict=True)):
-            size = static_bytes(self.op.operands[number].type) or 0
+        for index, (state, final) in enumerate(zip(current, self.final, strict=True)):
+            size = static_bytes(self.op.operands[index].type) or 0
             yield f"if {state} != {final}:"
             yield f"{INDENT}run.copy({final}, {state}, {size})"
 
-    def _result_type(self, number: int) -> ir.Type:
-        return self.op.results[self.control.results.index(number)].type
+    def _result_type(self, result: int) -> ir.Type:
+        return self.op.results[self.control.results.index(result)].type
 
-    def _result_at(self, number: int, at: str) -> str:
-        return self._element(self.result_of[number], self._result_type(number), at)
+    def _result_element(self, result: int, index: str) -> str:
+        return self._element(self.result_of[result], self._result_type(result), index)
 
     def _element_bytes(self, stacked: ir.Type) -> int:
         return (static_bytes(stacked) or 0) // max(self.control.length, 1)
 
-    def _element(self, address: str, stacked: ir.Type, at: str) -> str:
+    def _element(self, address: str, stacked: ir.Type, index: str) -> str:
         """The address of an element of a sequence."""
-        return f"run.part({address}, {at} * {self._element_bytes(stacked)})"
+        return f"run.part({address}, {index} * {self._element_bytes(stacked)})"
 
 
 def _assigned(names: Sequence[str], values: Sequence[str]) -> list[str]:
-    """One assignment to all names at once."""
+    """One simultaneous assignment to all names."""
     return [f"{', '.join(names)} = {', '.join(values)}"] if names else []
 
 

@@ -15,7 +15,7 @@ from oneflow.lowering.buffer_assignment import Buffer
 from oneflow.lowering.kernels.access import read_any_node
 from oneflow.lowering.kernels.donated_arguments import donated_arguments
 from oneflow.lowering.kernels.graph import callee_of
-from oneflow.lowering.kernels.nodes import Node, Unsupported, analyse, loop_size
+from oneflow.lowering.kernels.nodes import Access, Node, Unsupported, analyse, loop_size
 from oneflow.lowering.triton.launch.grouped_launches import member_of
 
 #: Operations that only prepare operands of others.
@@ -26,25 +26,25 @@ def donations(
     entry: ir.Operation, ops: Sequence[ir.Operation], buffers: Mapping[ir.Value, Buffer],
     functions: Mapping[str, ir.Operation], updates: Mapping[str, Mapping[int, int]],
 ) -> dict[int, int]:  # fmt: skip
-    """The arguments of an entry whose memory results take, by the number of the result.
+    """The index of the argument whose memory a result of an entry takes, by the index of the result.
 
     `updates` has for each kernel the operands that its results overwrite.
     """
     donated, is_free = {}, _DonationCheck(ops, functions, updates)
     returned = list(ops[-1].operands)
-    for number, result in donated_arguments(entry).items():
-        argument, value = entry.regions[0].blocks[0].arguments[number], returned[result]
+    for index, result in donated_arguments(entry).items():
+        argument, value = entry.regions[0].blocks[0].arguments[index], returned[result]
         buffer = buffers[value].root
         fits = value.type == argument.type and buffer.kind == "temporary" and buffer.result == result
         if fits and is_free(argument, returned[result], buffers[argument].last, buffer):
-            donated[result] = number
+            donated[result] = index
     return donated
 
 
 class _DonationCheck:
-    """Whether an argument is not read any more once the buffer of a value is written to.
+    """Whether no operation reads an argument once the buffer of a value is written to.
 
-    Answers are kept: the updates of many parameters are calls of few kernels.
+    Answers are cached: the updates of many parameters are calls of few kernels.
     """
 
     def __init__(
@@ -60,25 +60,26 @@ class _DonationCheck:
             return last < buffer.first
         op = self._ops[last]
         callee = callee_of(op)
-        positions = self._positions(last).get(argument, [])
-        if callee not in self._functions or len(positions) != 1 or value.owner != op:
+        operands = self._operand_indices(last).get(argument, [])
+        if callee not in self._functions or len(operands) != 1 or value.owner != op:
             return False
-        key = callee, positions[0], ir.OpResult(value).result_number
-        if self._updates.get(callee, {}).get(key[2]) == positions[0]:
+        (operand,), result = operands, ir.OpResult(value).result_number
+        if self._updates.get(callee, {}).get(result) == operand:
             # The kernel reads only those elements of the operand that it overwrites.
-            return len(list(self._functions[callee].regions[0].blocks[0].arguments[positions[0]].uses)) == 1
+            return len(list(self._functions[callee].regions[0].blocks[0].arguments[operand].uses)) == 1
+        key = callee, operand, result
         if key not in self._known:
-            member = member_of(self._functions[callee], positions[0], key[2], self._functions)
+            member = member_of(self._functions[callee], operand, result, self._functions)
             self._known[key] = member is not None and self._can_overwrite(*member)
         return self._known[key]
 
-    def _positions(self, number: int) -> dict[ir.Value, list[int]]:
-        """The positions of each operand in the operand list of operation `number`."""
-        if number not in self._operands:
-            known = self._operands[number] = {}
-            for position, value in enumerate(self._ops[number].operands):
-                known.setdefault(value, []).append(position)
-        return self._operands[number]
+    def _operand_indices(self, op: int) -> dict[ir.Value, list[int]]:
+        """The operand indices of each value that is an operand of the operation with index `op`."""
+        if op not in self._operands:
+            known = self._operands[op] = {}
+            for index, value in enumerate(self._ops[op].operands):
+                known.setdefault(value, []).append(index)
+        return self._operands[op]
 
     def _can_overwrite(self, function: ir.Operation, operand: int, result: int) -> bool:
         key = ir.StringAttr(function.attributes["sym_name"]).value, operand, result
@@ -100,25 +101,21 @@ def _can_overwrite(function: ir.Operation, operand: int, result: int) -> bool:
     writer = next((n for n in nodes if returned in n.results), None)
     if structure is None or writer is None:
         return False
-    readers = [n for n in nodes if any(use.value == value for use in n.inputs)]
-    all_reads = sum(use.value == value for n in readers for use in n.inputs) == len(list(value.uses))
+    users = [n for n in nodes if any(use.value == value for use in n.inputs)]
+    are_all_uses = sum(use.value == value for n in users for use in n.inputs) == len(list(value.uses))
     # Programs along a loop that the writer does not have would all write the same elements.
     is_only_writer = all(n in writer.parallel or loop_size(nodes, n) == 1 for n in structure.outer)
-    position = _loop_positions(writer, writer.outputs[writer.results.index(returned)].access)
+    written = writer.loop_access(writer.outputs[writer.results.index(returned)])
     last = nodes.index(writer)
     return (
-        all_reads
+        are_all_uses
         and is_only_writer
-        and all(_reads_same_elements(n, value, position) and nodes.index(n) <= last for n in readers)
+        and all(_reads_same_elements(n, value, written) and nodes.index(n) <= last for n in users)
     )
 
 
-def _reads_same_elements(node: Node, value: ir.Value, position: object) -> bool:
+def _reads_same_elements(node: Node, value: ir.Value, written: Access) -> bool:
+    """Whether a node reads the elements of a value only at the positions `written`."""
     return not node.nonunit_reductions and all(
-        _loop_positions(node, use.access) == position for use in node.inputs if use.value == value
+        node.loop_access(use) == written for use in node.inputs if use.value == value
     )
-
-
-def _loop_positions(node: Node, access: Sequence[object]) -> object:
-    """The positions of an access as forms over the loops that all nodes share."""
-    return tuple(form.renamed(node.names) for form in access)  # type: ignore[attr-defined]

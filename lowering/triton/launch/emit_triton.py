@@ -44,7 +44,7 @@ from oneflow.passes.base import Pass, PassError
 from oneflow.passes.registry import register_pass
 
 E = TypeVar("E")
-#: The most candidates of a product that are timed, and the most warps of a program.
+#: The most candidates of a product that are timed.
 MAX_CANDIDATES = 6
 
 
@@ -88,17 +88,11 @@ class EmitTriton(Pass):
         for entry in entries:
             check_kernels_formed(entry.operation)
         sources, hosts = _sources_of(module, entries, write)
-        names = _kernels(module)
+        kernels = _kernels(module)
         user_sources = _user_sources(external, registry)
-        on_device = {name: f for name, f in names.items() if name not in hosts}
+        on_device = {name: f for name, f in kernels.items() if name not in hosts}
         bodies, planned = bodies_in_order(module), _planned(entries)
-        uncalled = set(sources) - _called(module)
-        for entry in planned:
-            _erase_calls_without_effect(entry, sources)
-            group_calls(module, entry.operation, on_device, sources, lambda f: _product(f, precision))
-            fuse_horizontally(module, entry.operation, on_device, sources)
-        for name in set(sources) - _called(module) - uncalled:
-            del sources[name]
+        _merge_launches(module, planned, on_device, sources, precision)
         for source in sources.values() if planned else ():
             announce(source)
         host = ["" if name in user_sources else name for name in external]
@@ -108,9 +102,8 @@ class EmitTriton(Pass):
             "in_place": shared, "controls": read_controls(module), "constants": [],
         }  # fmt: skip
         _write_plans(module, planned, bodies, called)
-        names |= on_device
         module.operation.attributes["oneflow.externals"] = ir.ArrayAttr.get(list(external.values()))
-        for name, function in names.items():
+        for name, function in {**kernels, **on_device}.items():
             if name in sources:
                 source = sources[name]
                 _declare(function, source, candidates_of(function, source, precision) if autotune else [])
@@ -133,6 +126,20 @@ def _planned(entries: Sequence[func.FuncOp]) -> list[func.FuncOp]:
     """The bodies, and the single entry, which is planned after the bodies."""
     bodies = [e for e in entries if BODY in e.attributes]
     return [*bodies, *[e for e in entries if BODY not in e.attributes][:1]]
+
+
+def _merge_launches(
+    module: ir.Module, planned: Sequence[func.FuncOp], functions: dict[str, ir.Operation], sources: dict[str, Source],
+    precision: str,
+) -> None:  # fmt: skip
+    """Merges launches of entries: adds merged kernels to `functions` and `sources`, and drops replaced sources."""
+    uncalled = set(sources) - _called(module)
+    for entry in planned:
+        _erase_calls_without_effect(entry, sources)
+        group_calls(module, entry.operation, functions, sources, lambda f: _product(f, precision))
+        fuse_horizontally(module, entry.operation, functions, sources)
+    for name in set(sources) - _called(module) - uncalled:
+        del sources[name]
 
 
 def _write_plans(
@@ -220,7 +227,7 @@ def _called(module: ir.Module) -> set[str]:
 
 
 def _erase_calls_without_effect(entry: func.FuncOp, sources: Mapping[str, Source]) -> None:
-    """Erases calls without results and run-time checks: the assertions of such a kernel are repeated by its users."""
+    """Erases calls without results and run-time checks: users of such a kernel repeat its assertions."""
     calls = [o for o in entry.entry_block.operations if isinstance(o, func.CallOp) and not o.operation.results]
     without_effect = {name for name, s in sources.items() if all(p.name != FAILURE for p in s.parameters)}
     for call in calls:
@@ -244,7 +251,7 @@ def emit_kernel(function: ir.Operation, deterministic: bool = False, precision: 
 
 
 def _emitters(function: ir.Operation, deterministic: bool, precision: str) -> list[Callable[[], Source]]:
-    """The emitters that may support a kernel, the best first."""
+    """The emitters that may support a kernel, in order of preference."""
     if _has_empty_result(function):
         return [lambda: emit_nothing(Kernel.read(function))]
     if TEMPLATE in function.attributes:
@@ -286,7 +293,7 @@ def _structured(function: ir.Operation, emitter: Callable[[Kernel, Structure], E
 def candidates_of(function: ir.Operation, source: Source, precision: str = "ieee") -> list[Source]:
     """Sources for other candidate configurations of a kernel: tiles of a product, warps of a row kernel.
 
-    Other kernels have no candidates, nor has a kernel that checks positions: timing it needs the data of the run.
+    Other kernels have no candidates. Nor has a kernel that checks positions, whose timing needs the data of a run.
     """
     plain = replace(source, specializations={})
     kind = ir.StringAttr(function.attributes["oneflow.kernel"]).value
@@ -297,7 +304,7 @@ def candidates_of(function: ir.Operation, source: Source, precision: str = "ieee
     if plain not in candidates:
         most = gpu_target().kernels.blocks.max_warps
         candidates = [replace(plain, warps=w) for w in (plain.warps // 2, plain.warps * 2) if 1 <= w <= most]
-    return [other for other in candidates if other != plain]
+    return [candidate for candidate in candidates if candidate != plain]
 
 
 def _product_candidates(function: ir.Operation, precision: str) -> list[Source]:
@@ -322,11 +329,11 @@ def _declare(function: ir.Operation, source: Source, candidates: Sequence[Source
     kind = function.attributes["function_type"]
     name = function.attributes["sym_name"]
     with ir.InsertionPoint(function), function.location:
-        made = func.FuncOp(ir.StringAttr(name).value, ir.TypeAttr(kind).value, visibility="private")
-    made.attributes["oneflow.kernel"] = function.attributes["oneflow.kernel"]
-    made.attributes[SOURCE] = _attributes(source)
+        declaration = func.FuncOp(ir.StringAttr(name).value, ir.TypeAttr(kind).value, visibility="private")
+    declaration.attributes["oneflow.kernel"] = function.attributes["oneflow.kernel"]
+    declaration.attributes[SOURCE] = _attributes(source)
     if candidates:
-        made.attributes[TUNING_CANDIDATES] = ir.ArrayAttr.get([_attributes(other) for other in candidates])
+        declaration.attributes[TUNING_CANDIDATES] = ir.ArrayAttr.get([_attributes(c) for c in candidates])
     function.erase()
 
 

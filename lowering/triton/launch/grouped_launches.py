@@ -4,8 +4,8 @@
     call @k(%b, %f)              ->           programs of both calls, each with the tensors of its call
 
 Calls that are grouped are parameter updates, sums for biases, and matrix products whose tiles leave SMs idle, such as
-the gradients of the weights of equal layers. A call moves to where the last operand of its group is defined, if no
-operation uses its results before.
+the gradients of the weights of equal layers. A call moves behind the definition of the last operand of its group, if
+no operation before uses the results of the call.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from oneflow.lowering.targets.selection import gpu_target
 from oneflow.lowering.triton.codegen.matmul import Contraction
 from oneflow.lowering.triton.names import identifier
 from oneflow.lowering.triton.source import (
-    PROGRAM_NUMBER,
+    PROGRAM_PLACEHOLDER,
     Function,
     Parameter,
     Source,
@@ -98,8 +98,8 @@ def _launches(calls: Sequence[ir.Operation], grouping: _Grouping) -> Iterator[Se
 
 def member_of(function: ir.Operation, operand: int, result: int,
               functions: Mapping[str, ir.Operation]) -> tuple[ir.Operation, int, int] | None:  # fmt: skip
-    """The kernel of the call that has both an operand and a result of a function, with the numbers of these in the
-    kernel; None where the operand and the result belong to different calls.
+    """The kernel of the call that has both an operand and a result of a function, with their indices in the kernel;
+    None where the operand and the result belong to different calls.
     """
     if not is_grouped(function):
         return function, operand, result
@@ -123,7 +123,7 @@ def _counts(function: ir.Operation) -> tuple[int, int]:
 
 
 def is_grouped(function: ir.Operation) -> bool:
-    """Whether a function stands for several merged calls."""
+    """Whether a function is the function of several merged calls."""
     return MEMBER in function.attributes
 
 
@@ -133,7 +133,7 @@ def _kind(function: ir.Operation) -> str:
 
 @dataclass
 class _Group:
-    """Calls in order. The merged call can stand after operation `lower`, if there is one, and before `upper`."""
+    """Calls in order. The merged call has to be after operation `lower`, if there is one, and before `upper`."""
 
     calls: dict[ir.Operation, None]
     lower: ir.Operation | None
@@ -143,7 +143,7 @@ class _Group:
 def _groups_of(calls: Sequence[ir.Operation], end: ir.Operation, max_calls: int) -> Iterator[Sequence[ir.Operation]]:
     """The groups of two to `max_calls` calls of a kernel, given in order; `end` is the return of the entry.
 
-    A group in which no later call can be is set aside, so that each call is compared with few groups.
+    A group that no later call can join is closed, so that each call is compared with few groups.
     """
     groups: list[_Group] = []
     closed: list[_Group] = []
@@ -179,17 +179,17 @@ def _producers(values: Sequence[ir.Value]) -> set[ir.Operation]:
     return {v.owner.operation for v in values if not isinstance(v, ir.BlockArgument)}
 
 
-def _is_before(one: ir.Operation | None, other: ir.Operation) -> bool:
-    return one is None or bool(one.is_before_in_block(other))
+def _is_before(first: ir.Operation | None, second: ir.Operation) -> bool:
+    return first is None or bool(first.is_before_in_block(second))
 
 
-def _later(one: ir.Operation | None, other: ir.Operation | None) -> ir.Operation | None:
+def _later(first: ir.Operation | None, second: ir.Operation | None) -> ir.Operation | None:
     """The later of two operations; None is before every operation."""
-    return other if other is not None and _is_before(one, other) else one
+    return second if second is not None and _is_before(first, second) else first
 
 
-def _earlier(one: ir.Operation, other: ir.Operation) -> ir.Operation:
-    return one if _is_before(one, other) else other
+def _earlier(first: ir.Operation, second: ir.Operation) -> ir.Operation:
+    return first if _is_before(first, second) else second
 
 
 def _merge(module: ir.Module, calls: Sequence[ir.Operation], functions: dict[str, ir.Operation],
@@ -208,7 +208,7 @@ def merge_calls(module: ir.Module, calls: Sequence[ir.Operation], name: str,
                 functions: dict[str, ir.Operation], last: ir.Operation | None) -> None:  # fmt: skip
     """Replaces calls by one call of the function `name`, which is declared if it is missing.
 
-    The new call stands after operation `last`, or in place of the first call if there is no such operation.
+    The new call is inserted after operation `last`, or in place of the first call if there is no such operation.
     """
     first, inputs = calls[0], [len(call.operands) - len(call.results) for call in calls]
     operands = [v for call, count in zip(calls, inputs, strict=True) for v in list(call.operands)[:count]]
@@ -217,10 +217,10 @@ def merge_calls(module: ir.Module, calls: Sequence[ir.Operation], name: str,
         members = [callee_of(call) for call in calls]
         functions[name] = _declare(module, functions[members[0]], name, [*operands, *empties], len(empties), members)
     with first.location, ir.InsertionPoint.after(last) if last is not None else ir.InsertionPoint(first):
-        made = func.CallOp([v.type for v in empties], name, [*operands, *empties])
+        merged = func.CallOp([v.type for v in empties], name, [*operands, *empties])
     for empty in empties:
-        empty.owner.operation.move_before(made.operation)
-    results = iter(made.operation.results)
+        empty.owner.operation.move_before(merged.operation)
+    results = iter(merged.operation.results)
     for call in calls:
         for old in call.results:
             old.replace_all_uses_with(next(results))
@@ -244,8 +244,8 @@ def _declare(module: ir.Module, member: ir.Operation, name: str, values: Sequenc
 def grouped(source: Source, name: str, inputs: int, count: int) -> Source:
     """The source of `count` calls of a kernel as one launch: all inputs, call by call, then all results.
 
-    Descriptors are made of the parameters before a program selects its call, so that the host can make them
-    (`runtime/cuda/tensor_maps.py`). A persistent kernel goes through the tiles of all calls.
+    Descriptors are created from the parameters before a program selects its call, so that the host can create them
+    (`runtime/cuda/tensor_maps.py`). A persistent kernel loops over the tiles of all calls.
     """
     names = [p.name for p in source.parameters]
     order = [(call, n) for call in range(count) for n in names[:inputs]]
@@ -286,7 +286,7 @@ class _CallSelection:
     count: int
 
     def persistent(self, loop: TileLoop) -> TileLoop:
-        """A loop in which programs take the tiles of all calls in turn; each call has the tiles of `loop`."""
+        """A loop over the tiles of all calls; each call has the tiles of `loop`."""
         tiles = loop.end.static or 0
         steps = self._tile("grouped_tile", tiles, list(_selection_statements(self.names, self.count)))
         return replace(loop, variable="grouped_tile", end=TileCount.of(tiles * self.count), body=tuple(steps))
@@ -296,12 +296,12 @@ class _CallSelection:
         selection = _binary_search(
             0, self.count, block, lambda first: _block_selection(self.names, first, block, self.count)
         )
-        return self._tile(PROGRAM_NUMBER, tiles, selection)
+        return self._tile(PROGRAM_PLACEHOLDER, tiles, selection)
 
-    def _tile(self, number: str, tiles: int, selection: Sequence[str]) -> list[str]:
-        """The computation of one of the tiles of all calls, by its number."""
-        call = f"{self.callee}({number} % {tiles}, {', '.join(self.names)})"
-        return [f"call_index = {number} // {tiles}", *selection, *self.hints, call]
+    def _tile(self, index: str, tiles: int, selection: Sequence[str]) -> list[str]:
+        """The computation of one of the tiles of all calls, by the index of the tile."""
+        call = f"{self.callee}({index} % {tiles}, {', '.join(self.names)})"
+        return [f"call_index = {index} // {tiles}", *selection, *self.hints, call]
 
 
 def _selection_statements(names: Sequence[str], count: int) -> Iterator[str]:

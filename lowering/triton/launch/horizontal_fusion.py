@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from oneflow.dialect._mlir import ir
-from oneflow.lowering.kernels.donated_arguments import order_after_readers
+from oneflow.lowering.kernels.donated_arguments import order_after_users
 from oneflow.lowering.kernels.graph import DependenceGraph, callee_of
 from oneflow.lowering.targets.selection import gpu_target
 from oneflow.lowering.triton.codegen.kernel import bytes_of
@@ -25,7 +25,7 @@ from oneflow.lowering.triton.launch.grouped_launches import (
     merge_calls,
 )
 from oneflow.lowering.triton.names import identifier
-from oneflow.lowering.triton.source import FAILURE, PROGRAM_NUMBER, Function, Parameter, Source
+from oneflow.lowering.triton.source import FAILURE, PROGRAM_PLACEHOLDER, Function, Parameter, Source
 from oneflow.lowering.triton.symbolic_sizes import TileCount
 
 
@@ -45,7 +45,7 @@ def fuse_horizontally(
 
 
 def _common_prefix(names: Sequence[str]) -> str:
-    """The common prefix of names of kernels, up to the number of the kernel."""
+    """The name of a kernel without the trailing number, the common prefix of the names of an entry's kernels."""
     return names[0][: len(names[0].rstrip("0123456789"))]
 
 
@@ -55,7 +55,7 @@ def _input_count(call: ir.Operation) -> int:
 
 @dataclass
 class _Group:
-    """Calls of one level. The fused call can stand after operation number `lower` and before number `upper`."""
+    """Calls of one level. The fused call has to be after the operation `lower` and before `upper`, by index."""
 
     calls: list[ir.Operation] = field(default_factory=list)
     lower: int = -1
@@ -87,16 +87,16 @@ class _Group:
 def _next_group(entry: ir.Operation, functions: dict[str, ir.Operation], sources: dict[str, Source]) -> _Group | None:
     """The next group of calls to fuse, None where nothing is left to fuse."""
     graph = DependenceGraph([o.operation for o in entry.regions[0].blocks[0].operations])
-    order_after_readers(entry, graph)
+    order_after_users(entry, graph)
     depends_on = dependences(graph)
     groups_by_level: dict[int, list[_Group]] = {}
-    for number, level in enumerate(_levels(graph, depends_on)):
-        op = graph.ops[number]
+    for index, level in enumerate(_levels(graph, depends_on)):
+        op = graph.ops[index]
         source = sources.get(callee_of(op))
         if source is None or is_grouped(functions[source.name]) or not _is_small(source, op):
             continue
-        users = [user for user, needed in enumerate(depends_on) if number in needed]
-        lower, upper = _lower_bound(graph, depends_on[number]), min(users, default=len(graph.ops) - 1)
+        users = [user for user, needed in enumerate(depends_on) if index in needed]
+        lower, upper = _lower_bound(graph, depends_on[index]), min(users, default=len(graph.ops) - 1)
         call = _Group([op], lower, upper, source.grid.static or 0, len(source.parameters), _functions([source]))
         groups = groups_by_level.setdefault(level, [])
         group = next((g for g in groups if g.accepts(call)), None)
@@ -111,9 +111,9 @@ def dependences(graph: DependenceGraph) -> list[set[int]]:
     on the earlier.
     """
     depends_on = [set(needed) for needed in graph.producers]
-    for updater, readers in graph.ordered_after.items():
-        for reader in readers:
-            depends_on[max(updater, reader)].add(min(updater, reader))
+    for update, users in graph.ordered_after.items():
+        for user in users:
+            depends_on[max(update, user)].add(min(update, user))
     return depends_on
 
 
@@ -126,12 +126,12 @@ def _levels(graph: DependenceGraph, depends_on: Sequence[set[int]]) -> list[int]
 
 
 def _lower_bound(graph: DependenceGraph, needed: set[int]) -> int:
-    """The operation after which a call can stand; a `tensor.empty` moves along with the call that it is for."""
+    """The last operation that has to precede a call; a `tensor.empty` moves along with the call that it is for."""
     return max((n for n in needed if graph.ops[n].name != "tensor.empty"), default=-1)
 
 
 def _is_small(source: Source, call: ir.Operation) -> bool:
-    """Whether a kernel leaves most SMs idle, and takes nothing but tensors of known sizes."""
+    """Whether a kernel leaves most SMs idle, and all arguments are tensors of static sizes."""
     takes_tensors = all(p.is_pointer for p in source.parameters)
     target = gpu_target()
     limits = target.kernels.launches
@@ -162,20 +162,20 @@ def _bytes(tensor: ir.ShapedType) -> int:
 def fused(members: Sequence[Source], name: str, inputs: Sequence[int]) -> Source:
     """The source of a launch of several kernels: all inputs, kernel by kernel, then all results.
 
-    `inputs` are the numbers of inputs of the kernels.
+    `inputs` has the number of inputs of each kernel.
     """
     tensors = [[p for p in m.parameters if p.is_tensor] for m in members]
-    renamed = [[Parameter(f"{n}_{i}", kind) for n, kind in own] for i, own in enumerate(tensors)]
-    parameters = [p for own, count in zip(renamed, inputs, strict=True) for p in own[:count]]
-    parameters += [p for own, count in zip(renamed, inputs, strict=True) for p in own[count:]]
+    renamed = [[Parameter(f"{n}_{i}", kind) for n, kind in group] for i, group in enumerate(tensors)]
+    parameters = [p for group, count in zip(renamed, inputs, strict=True) for p in group[:count]]
+    parameters += [p for group, count in zip(renamed, inputs, strict=True) for p in group[count:]]
     checks = [p for m in members for p in m.parameters if p.name == FAILURE][:1]
-    statements, first = [f"number = {PROGRAM_NUMBER}"], 0
-    for position, (member, own) in enumerate(zip(members, renamed, strict=True)):
+    statements, first = [f"number = {PROGRAM_PLACEHOLDER}"], 0
+    for index, (member, tensors_of_member) in enumerate(zip(members, renamed, strict=True)):
         end = first + (member.grid.static or 0)
-        is_last = position == len(members) - 1
-        statements.append("else:" if is_last else f"{'elif' if position else 'if'} number < {end}:")
+        is_last = index == len(members) - 1
+        statements.append("else:" if is_last else f"{'elif' if index else 'if'} number < {end}:")
         failure = [FAILURE] if member.parameters[-1].name == FAILURE else []
-        arguments = [f"number - {first}" if first else "number", *(n for n, _ in own), *failure]
+        arguments = [f"number - {first}" if first else "number", *(n for n, _ in tensors_of_member), *failure]
         statements.append(f"    {_part_name(member)}({', '.join(arguments)})")
         first = end
     return Source(
@@ -196,7 +196,7 @@ def _part_name(member: Source) -> str:
 
 
 def _functions(members: Sequence[Source]) -> dict[str, Function]:
-    """The functions of kernels by name; each kernel becomes a function of the program's number."""
+    """The functions of kernels by name; each kernel becomes a function of the program id."""
     functions = dict[str, Function]()
     for member in members:
         parameters = ("program_number", *(p.name for p in member.parameters))

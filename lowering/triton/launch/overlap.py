@@ -14,7 +14,7 @@ from oneflow.dialect._mlir import ir
 from oneflow.lowering.buffer_assignment import Buffer, Liveness
 from oneflow.lowering.kernels.graph import is_external_call
 
-#: The number for an operation that depends on no external kernel.
+#: The index in place of an external call, for an operation that depends on none.
 NONE = -1
 
 
@@ -25,10 +25,10 @@ def extend_lifetimes(ops: Sequence[ir.Operation], liveness: Liveness) -> None:
     for buffer in liveness.buffers:
         if buffer.kind == "temporary" and not buffer.dynamic and 0 <= buffer.last < len(ops):
             ending[buffer.last].append(buffer)
-    for number, buffers in ending.items():
-        if waits_for[number] == NONE:
+    for op, buffers in ending.items():
+        if waits_for[op] == NONE:
             continue
-        concurrent = [n for n in range(number + 1, ends[number]) if waits_for[n] < waits_for[number]]
+        concurrent = [later for later in range(op + 1, ends[op]) if waits_for[later] < waits_for[op]]
         for buffer in buffers if concurrent else ():
             buffer.last = concurrent[-1]
 
@@ -37,9 +37,9 @@ def _last_external_calls(ops: Sequence[ir.Operation]) -> list[int]:
     """For each operation the last call of an external kernel that it depends on, directly or not, or that it is."""
     last_calls: list[int] = []
     by_value: dict[ir.Value, int] = {}
-    for number, op in enumerate(ops):
+    for index, op in enumerate(ops):
         latest = max((by_value.get(v, NONE) for v in op.operands), default=NONE)
-        last_calls.append(number if is_external_call(op) else latest)
+        last_calls.append(index if is_external_call(op) else latest)
         by_value.update(dict.fromkeys(op.results, last_calls[-1]))
     return last_calls
 
@@ -47,7 +47,7 @@ def _last_external_calls(ops: Sequence[ir.Operation]) -> list[int]:
 def _next_external_calls(ops: Sequence[ir.Operation]) -> list[int]:
     """For each operation the next call of an external kernel after it, or the end."""
     ends, end = [0] * len(ops), len(ops)
-    for number in reversed(range(len(ops))):
-        ends[number] = end
-        end = number if is_external_call(ops[number]) else end
+    for index in reversed(range(len(ops))):
+        ends[index] = end
+        end = index if is_external_call(ops[index]) else end
     return ends

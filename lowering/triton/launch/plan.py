@@ -5,9 +5,9 @@
         run.launch("main_kernel_0", in0, in0_0, b1, in0_0, writes=1)
 
 Static temporaries have offsets in one workspace, planned by their lifetimes. A kernel that updates an operand
-overwrites the operand if no operation reads it later, else a copy. A result takes the memory of the argument that is
-donated to the result where the reads of the argument come first (`donation.py`). `run` is the device's side of a plan
-(`oneflow.runtime.cuda`, `oneflow.testing.triton_interpreter`).
+overwrites the operand if no later operation reads the operand, else a copy. A result takes the memory of the argument
+that is donated to the result where the reads of the argument precede the write (`donation.py`). `run` executes the
+plan on a device (`oneflow.runtime.cuda`, `oneflow.testing.triton_interpreter`).
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ SCALARS = {
     **{f"math.{k}": f"math.{k}({{0}})" for k in ("ceil", "floor", "trunc", "sqrt")},
     "math.roundeven": "round({0})", "arith.maximumf": "max({0}, {1})", "arith.minimumf": "min({0}, {1})",
 }  # fmt: skip
-#: The comparisons of an entry in Python, by the number of the predicate.
+#: The comparisons of an entry in Python, by the integer of the predicate.
 PREDICATES: dict[str, dict[int, str]] = {
     "arith.cmpi": dict(enumerate(("==", "!=", "<", "<=", ">", ">=", "<", "<=", ">", ">="))),
     "arith.cmpf": {1: "==", 2: ">", 3: ">=", 4: "<", 5: "<=", 13: "!="},
@@ -101,7 +101,7 @@ class Plan:
         self.scratch = {n: self.liveness.scratch(n, control_bytes(op, self.controls[callee_of(op)], self.workspaces))
                         for n, op in enumerate(self.ops)
                         if callee_of(op) in self.controls}  # fmt: skip
-        self.copied = {r: v for number, op in enumerate(self.ops) for r, v in self._updates(number, op)}
+        self.copied = {r: v for index, op in enumerate(self.ops) for r, v in self._updates(index, op)}
         extend_lifetimes(self.ops, self.liveness)
         self.workspace = plan_workspace(self.entry, self.liveness.buffers, without_reuse)
         updates = {name: source.updates for name, source in self.sources.items()}
@@ -113,35 +113,36 @@ class Plan:
             if buffer.aliases is None and buffer.dynamic:
                 self.ending[buffer.last].append(buffer)
 
-    def _updates(self, number: int, op: ir.Operation) -> list[tuple[ir.Value, ir.Value]]:
-        """Lets results share the buffers of operands that the results update; returns the other results, each with
-        the operand that is copied into the result first.
+    def _updates(self, index: int, op: ir.Operation) -> list[tuple[ir.Value, ir.Value]]:
+        """Lets results share the buffers of operands that the results update.
+
+        Returns the results that share no buffer, each with the operand that is copied into the result before.
         """
         source = self.sources.get(callee_of(op))
         copies = []
         for result, operand in (source.updates if source else {}).items():
-            made, value = self.liveness.buffer_of[op.results[result]], op.operands[operand]
+            buffer, value = self.liveness.buffer_of[op.results[result]], op.operands[operand]
             if not isinstance(value, ir.BlockArgument) and value.owner.name == "tensor.empty":
                 continue
-            if not _try_share(made, self.liveness.buffer_of[value], number):
+            if not _try_share(buffer, self.liveness.buffer_of[value], index):
                 copies.append((op.results[result], value))
         return copies
 
     def text(self) -> str:
         """The function's source."""
         parameters = self._first_parameters()
-        for number, argument in enumerate(self.block.arguments):
-            parameters += self._argument(number, argument)
-        for number, op in enumerate(self.ops[:-1]):
+        for index, argument in enumerate(self.block.arguments):
+            parameters += self._argument(index, argument)
+        for index, op in enumerate(self.ops[:-1]):
             try:
-                self._op(number, op)
+                self._op(index, op)
             except Unsupported:
                 raise PassError(
                     f"expected kernels, views and sizes in the entry, got {op.name}", op.location
                 ) from None
-            self._release(number)
-        for number, value in enumerate(self.ops[-1].operands):
-            self._return(number, value)
+            self._release(index)
+        for index, value in enumerate(self.ops[-1].operands):
+            self._return(index, value)
         parameters += self._last_parameters()
         body = "\n".join(INDENT + line for line in self.lines or ["pass"])
         return f"def {identifier(self.name)}({', '.join(parameters)}):\n{body}\n"
@@ -166,8 +167,9 @@ class Plan:
         attributes["oneflow.results"] = ir.ArrayAttr.get(results)
         attributes["oneflow.constants"] = ir.ArrayAttr.get(self.constants)
 
-    def _argument(self, number: int, argument: ir.Value) -> list[str]:
-        name, shape, parameters = f"in{number}", [], [f"in{number}"]
+    def _argument(self, index: int, argument: ir.Value) -> list[str]:
+        """Records an argument, and returns its parameters."""
+        name, shape, parameters = f"in{index}", [], [f"in{index}"]
         for axis in range(argument.type.rank):
             static = not argument.type.is_dynamic_dim(axis)
             shape.append(Size.of(argument.type.get_dim_size(axis) if static else f"{name}_{axis}"))
@@ -177,9 +179,9 @@ class Plan:
         self.placed[argument] = PlacedTensor(buffer, tuple(shape), str(argument.type.element_type))
         return parameters
 
-    def _op(self, number: int, op: ir.Operation) -> None:
+    def _op(self, index: int, op: ir.Operation) -> None:
         if op.name == "func.call":
-            self._call(number, op)
+            self._call(index, op)
             return
         if op.name in ("tensor.empty", "linalg.fill", "tensor.from_elements"):
             return
@@ -274,7 +276,7 @@ class Plan:
         text = f'run.read({self._pointer(tensor.buffer)}, {offset}, "{tensor.element}")'
         self.scalars[op.results[0]] = self._named(text)
 
-    def _call(self, number: int, op: ir.Operation) -> None:
+    def _call(self, index: int, op: ir.Operation) -> None:
         callee = callee_of(op)
         if not any(callee in known for known in (self.sources, self.external, self.hosts, self.controls)):
             self._check(op)
@@ -286,36 +288,38 @@ class Plan:
             )  # fmt: skip
             self._allocate(self.placed[result])
         if callee in self.external:
-            sources, made = (", ".join(map(self._extent, v)) for v in (inputs, op.results))
-            self.lines.append(f"run.host({self.external.index(callee)}, [{sources}], [{made}])")
-            return
-        if callee in self.hosts:
-            sources, made = (", ".join(map(self._host_operand, v)) for v in (inputs, op.results))
-            self.lines.append(f'run.on_host("{callee}", [{sources}], [{made}])')
-            return
-        if callee in self.controls:
-            self._control(number, op, inputs)
-            return
+            operands, results = (", ".join(map(self._extent, v)) for v in (inputs, op.results))
+            self.lines.append(f"run.host({self.external.index(callee)}, [{operands}], [{results}])")
+        elif callee in self.hosts:
+            operands, results = (", ".join(map(self._host_operand, v)) for v in (inputs, op.results))
+            self.lines.append(f'run.on_host("{callee}", [{operands}], [{results}])')
+        elif callee in self.controls:
+            self._control(index, op, inputs)
+        else:
+            self._launch(op, inputs)
+
+    def _launch(self, op: ir.Operation, inputs: Sequence[ir.Value]) -> None:
+        """A launch of a Triton kernel, after the copies and fills that the kernel needs."""
+        callee = callee_of(op)
         source = self.sources[callee]
-        for result_number, operand in source.updates.items():
-            self._copy(op.results[result_number], op.operands[operand])
-        for result_number, value in source.fills.items():
-            filled = self.placed[op.results[result_number]]
-            at, size = self._pointer(filled.buffer), product(filled.shape)
-            text = f'run.fill({at}, {size}, {value}, "{filled.element}")'
-            self.lines.append(text)
+        for result, operand in source.updates.items():
+            self._copy(op.results[result], op.operands[operand])
+        for result, value in source.fills.items():
+            filled = self.placed[op.results[result]]
+            address, size = self._pointer(filled.buffer), product(filled.shape)
+            self.lines.append(f'run.fill({address}, {size}, {value}, "{filled.element}")')
         arguments = [a for v in (*inputs, *op.results) for a in self._arguments(v)]
         arguments += ["run.failure"] if source.parameters and source.parameters[-1].name == FAILURE else []
         arguments += [f"writes={len(op.results)}"] if len(op.results) else []
         self.lines.append(f'run.launch("{callee}", {", ".join(arguments)})')
         op.attributes["oneflow.at"] = ir.ArrayAttr.get([ir.StringAttr.get(self._location(r)) for r in op.results])
 
-    def _control(self, number: int, op: ir.Operation, inputs: Sequence[ir.Value]) -> None:
+    def _control(self, index: int, op: ir.Operation, inputs: Sequence[ir.Value]) -> None:
         """A call that runs bodies."""
-        buffer = self.scratch[number]
+        buffer = self.scratch[index]
         base = self._workspace_offset(buffer.offset or 0)
-        arguments, made = ([self._pointer(self.placed[v].buffer) for v in part] for part in (inputs, op.results))
-        call = ControlWriter(number, op, self.controls[callee_of(op)], arguments, made, base, buffer.bytes or 0)
+        arguments, results = ([self._pointer(self.placed[v].buffer) for v in part] for part in (inputs, op.results))
+        call = ControlWriter(index, op, self.controls[callee_of(op)], arguments, results, base, buffer.bytes or 0)
         self.lines += call.text()
 
     def _workspace_offset(self, offset: int) -> str:
@@ -332,11 +336,11 @@ class Plan:
         if not isinstance(value.type, ir.RankedTensorType):
             return str(self._size(value))
         sizes = "".join(f"{s}, " for s in self._shape(value))
-        at = self._pointer(self.placed[value].buffer) if value in self.placed else "0"
-        return f"({at}, ({sizes}))"
+        address = self._pointer(self.placed[value].buffer) if value in self.placed else "0"
+        return f"({address}, ({sizes}))"
 
     def _location(self, result: ir.Value) -> str:
-        """The memory of a result, for readers of the plan."""
+        """The memory of a result as text, for people who read the plan."""
         buffer = self.liveness.buffer_of[result].root
         if buffer.result is not None:
             argument = self.donated.get(buffer.result)
@@ -383,28 +387,28 @@ class Plan:
             text = f"run.temporary({_bytes(tensor)})"
         self.lines.append(f"{name} = {text}")
 
-    def _result_memory(self, number: int, tensor: PlacedTensor) -> str:
-        """The memory of a result."""
+    def _result_memory(self, index: int, tensor: PlacedTensor) -> str:
+        """The expression that takes the memory of a result."""
         sizes = "".join(f"{s}, " for s in tensor.shape).rstrip(" ")
-        argument = self.donated.get(number)
-        how = f"result({number}" if argument is None else f"donated({number}, {argument}"
-        return f"run.{how}, {_bytes(tensor)}, ({sizes}))"
+        argument = self.donated.get(index)
+        call = f"result({index}" if argument is None else f"donated({index}, {argument}"
+        return f"run.{call}, {_bytes(tensor)}, ({sizes}))"
 
-    def _release(self, number: int) -> None:
-        """Frees allocated buffers whose last use is operation `number`."""
-        for buffer in self.ending[number]:
+    def _release(self, index: int) -> None:
+        """Frees allocated buffers whose last use is the operation with this index."""
+        for buffer in self.ending[index]:
             if buffer.number in self.names:
                 self.lines.append(f"run.release({self.names[buffer.number]})")
 
-    def _return(self, number: int, value: ir.Value) -> None:
-        """A value in the buffer of result `number` is returned as it is, another is copied. Sizes are the value's."""
+    def _return(self, index: int, value: ir.Value) -> None:
+        """Returns a value as result `index`: a value outside of the buffer of the result is copied."""
         tensor = self.placed.get(value) or self._undefined(value)
         sizes = "".join(f"{s}, " for s in tensor.shape)
-        if tensor.buffer.root.result == number:
-            self.lines.append(f"run.shape({number}, ({sizes}))")
+        if tensor.buffer.root.result == index:
+            self.lines.append(f"run.shape({index}, ({sizes}))")
             return
-        name = f"r{number}"
-        self.lines.append(f"{name} = run.result({number}, {_bytes(tensor)}, ({sizes}))")
+        name = f"r{index}"
+        self.lines.append(f"{name} = run.result({index}, {_bytes(tensor)}, ({sizes}))")
         self.lines.append(f"run.copy({name}, {self._pointer(tensor.buffer)}, {_bytes(tensor)})")
 
     def _undefined(self, value: ir.Value) -> PlacedTensor:
@@ -429,14 +433,14 @@ class BodyPlan(Plan):
     def _workspace_offset(self, offset: int) -> str:
         return f"base + {offset}"
 
-    def _result_memory(self, number: int, tensor: PlacedTensor) -> str:
-        return f"out{number}"
+    def _result_memory(self, index: int, tensor: PlacedTensor) -> str:
+        return f"out{index}"
 
-    def _return(self, number: int, value: ir.Value) -> None:
-        """Copies a result that is not in its own memory."""
+    def _return(self, index: int, value: ir.Value) -> None:
+        """Copies a value that is not in the memory of the result."""
         tensor = self.placed.get(value) or self._undefined(value)
-        if tensor.buffer.root.result != number:
-            self.lines.append(f"run.copy(out{number}, {self._pointer(tensor.buffer)}, {_bytes(tensor)})")
+        if tensor.buffer.root.result != index:
+            self.lines.append(f"run.copy(out{index}, {self._pointer(tensor.buffer)}, {_bytes(tensor)})")
 
 
 def _static_bytes(buffers: Sequence[Buffer]) -> int:
@@ -444,14 +448,14 @@ def _static_bytes(buffers: Sequence[Buffer]) -> int:
     return sum(b.bytes for b in buffers if b.kind == "temporary" and b.bytes is not None and b.result is None)
 
 
-def _try_share(made: Buffer, used: Buffer, number: int) -> bool:
-    """Lets a result share the buffer of an operand whose last use is operation `number`, if possible."""
-    root = used.root
-    if root.kind != "temporary" or used.last != number or root.result is not None or root is made:
+def _try_share(result: Buffer, operand: Buffer, op: int) -> bool:
+    """Lets a result share the buffer of an operand whose last use is the operation with index `op`, if possible."""
+    root = operand.root
+    if root.kind != "temporary" or operand.last != op or root.result is not None or root is result:
         return False
-    if made.result is not None:
-        root.result, made.result = made.result, None
-    made.aliases = used
+    if result.result is not None:
+        root.result, result.result = result.result, None
+    result.aliases = operand
     return True
 
 

@@ -22,8 +22,8 @@ class Program:
     """The plans of an entry and of bodies as Python source, and their referenced data.
 
     `sources` are the kernels by name, `candidates` the further configurations of kernels that are tuned. `workspace`
-    is in bytes. `sites` are the places of run-time checks in the user's program. `externals` are the external
-    kernels, `hosts` the kernels that run on the host.
+    is in bytes. `sites` are the texts of run-time checks, by site. `externals` are the external kernels, `hosts` the
+    kernels that run on the host.
     """
 
     name: str
@@ -56,7 +56,7 @@ class Program:
 
     @property
     def text(self) -> str:
-        """The plan and every kernel, to be read."""
+        """The plan and every kernel as text."""
         hosts = (f"# {h.message}\n\n{h.text}" for h in self.hosts)
         return "\n\n".join([self.plan, *(s.text for s in self.sources.values()), *hosts])
 
@@ -129,10 +129,10 @@ def _bits(constant: ir.Attribute, width: int) -> ir.Attribute:
     kind = constant.type
     with kind.context, ir.Location.unknown():
         module = ir.Module.create()
-        made = ir.RankedTensorType.get(kind.shape, ir.IntegerType.get_signless(width))
+        bits = ir.RankedTensorType.get(kind.shape, ir.IntegerType.get_signless(width))
         text = (
-            f"func.func @bits() -> {made} {{ %0 = arith.constant {constant} "
-            f"%1 = arith.bitcast %0 : {kind} to {made} return %1 : {made} }}"
+            f"func.func @bits() -> {bits} {{ %0 = arith.constant {constant} "
+            f"%1 = arith.bitcast %0 : {kind} to {bits} return %1 : {bits} }}"
         )
         function = ir.Operation.parse(text)
         module.body.append(function)

@@ -20,7 +20,7 @@ class HostKernel:
     """A kernel that runs on the host: a linalg program on tensors, whose function has the kernel's name.
 
     The function takes the kernel's arguments: tensors, destinations among them, and scalars as tensors of rank 0.
-    `reason` says why the kernel has no Triton form. `operators` are the operators that the kernel comes from.
+    `reason` says why the kernel has no Triton form. `operators` are the operators that the kernel was lowered from.
     """
 
     name: str
@@ -53,12 +53,12 @@ def _split_call(call: ir.Operation, kernel: ir.Operation, entry: func.FuncOp, ou
     *body, last = [o.operation for o in block.operations]
     values = dict(zip(block.arguments, call.operands, strict=True))
     with ir.InsertionPoint(call):
-        made = [clone_with(op, values) for op in body]
+        clones = [clone_with(op, values) for op in body]
     for old, result in zip(call.results, last.operands, strict=True):
         old.replace_all_uses_with(values[result])
     call.erase()
-    setup = [op for op in made if op.name not in INITIALIZED_BY_KERNEL]
-    for op in made:
+    setup = [op for op in clones if op.name not in INITIALIZED_BY_KERNEL]
+    for op in clones:
         if op.name in INITIALIZED_BY_KERNEL:
             outliner.outline(entry, [op], kind_of(op), op)
     for op in reversed(setup):
@@ -75,15 +75,15 @@ def host_kernel(module: ir.Module, kernel: ir.Operation, reason: str) -> HostKer
     """A kernel as a program for the host."""
     name = ir.StringAttr(kernel.attributes["sym_name"]).value
     with kernel.context, kernel.location:
-        made = ir.Module.create()
-        with ir.InsertionPoint(made.body):
+        program = ir.Module.create()
+        with ir.InsertionPoint(program.body):
             _write_program(name, kernel.regions[0].blocks[0])
         for op in module.body.operations:
             if isinstance(op, func.FuncOp) and op.is_external and op.sym_name.value.startswith("oneflow_rt_"):
-                op.operation.clone(ir.InsertionPoint(made.body))
+                op.operation.clone(ir.InsertionPoint(program.body))
     ops = [o.operation for o in kernel.regions[0].blocks[0].operations]
     operators = operator_names(ops)
-    return HostKernel(name, str(made), reason, ", ".join(operators))
+    return HostKernel(name, str(program), reason, ", ".join(operators))
 
 
 def _write_program(name: str, block: ir.Block) -> None:
@@ -105,9 +105,9 @@ def declare_host(function: ir.Operation, kernel: HostKernel) -> None:
     """Replaces a function by a declaration with the kernel as an attribute."""
     with ir.InsertionPoint(function), function.location:
         kind = ir.TypeAttr(function.attributes["function_type"]).value
-        made = func.FuncOp(kernel.name, kind, visibility="private")
+        declaration = func.FuncOp(kernel.name, kind, visibility="private")
     fields = {n: ir.StringAttr.get(text) for n, text in asdict(kernel).items() if n != "name"}
-    made.attributes[HOST] = ir.DictAttr.get(fields)
+    declaration.attributes[HOST] = ir.DictAttr.get(fields)
     function.erase()
 
 

@@ -2,8 +2,8 @@
 
 The attention weights are never in memory. Scores are scaled by log2(e), so that an exponential is one `exp2`. A
 program has a block of queries (or keys) and loops over blocks of keys (or queries). With `causal` the loops leave
-out blocks that are wholly masked; only blocks on the diagonal and at the end are masked by element. The query heads
-that share a key head (grouped-query attention) follow each other.
+out fully masked blocks; only blocks on the diagonal and at the end are masked by element. The query heads that share
+a key head (grouped-query attention) are adjacent.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from oneflow.lowering.targets.gpu_parameters import AttentionBlocks
 from oneflow.lowering.targets.instructions import MIN_DOT_SIDE, VECTOR_BYTES
 from oneflow.lowering.targets.selection import gpu_target
 from oneflow.lowering.triton.codegen.views import View
-from oneflow.lowering.triton.source import PROGRAM_NUMBER, Source
+from oneflow.lowering.triton.source import PROGRAM_PLACEHOLDER, Source
 from oneflow.lowering.triton.symbolic_sizes import Size, power_of_two
 from oneflow.lowering.triton.templates import hopper_attention
 from oneflow.lowering.triton.templates.attention_writer import (
@@ -45,7 +45,7 @@ MIN_WIDTH = VECTOR_BYTES // 2
 
 
 def _fits(call: Call) -> bool:
-    """Whether the kernels take a call: 16-bit floats, widths that are whole vectors, no empty tensor."""
+    """Whether the kernels support a call: 16-bit floats, widths that are whole vectors, no empty tensor."""
     (_, _, length, width), (_, _, size, out) = call.query.shape, call.value.shape
     widest = gpu_target().kernels.attention.max_width
     fits = all(n is not None and n % MIN_WIDTH == 0 and MIN_WIDTH <= n <= widest for n in (width, out))
@@ -61,15 +61,15 @@ def _shape(instance: TemplateInstance, rows: int, columns: int) -> AttentionShap
 def _assign_blocks(writer: AttentionWriter, size: Size, block: int, heads: int, head: str = "head") -> None:
     """Assigns a block of the `size` rows of one head to each program.
 
-    The blocks of one head are neighbours, so that its keys stay in the L2 cache. With `causal` the last blocks, which
-    have most work, come first.
+    The blocks of one head are adjacent, so that its keys stay in the L2 cache. With `causal` the last blocks, which
+    have most work, are scheduled first.
     """
     first = "block_count - 1 - " if writer.causal and head == "head" else ""
     writer.add(
         f"block_count = {block_count(size, block)}",
-        f"block_index = {first}{PROGRAM_NUMBER} % block_count",
-        f"batch = {PROGRAM_NUMBER} // (block_count * {heads})",
-        f"{head} = {PROGRAM_NUMBER} // block_count % {heads}",
+        f"block_index = {first}{PROGRAM_PLACEHOLDER} % block_count",
+        f"batch = {PROGRAM_PLACEHOLDER} // (block_count * {heads})",
+        f"{head} = {PROGRAM_PLACEHOLDER} // block_count % {heads}",
     )
 
 
@@ -316,7 +316,7 @@ VIEWS: dict[str, AcceptsView] = {
     **dict.fromkeys(("query", "key", "value", "out", "dy", "dquery", "dkey", "dvalue"), View.is_vectorizable),
     "mask": lambda view, width: True,
 }
-#: The operand and dimension that each dimension of a result has its size from.
+#: The operand and dimension whose size each dimension of a result has.
 SIZES = {
     "out": [("query", 0), ("query", 1), ("query", 2), ("value", 3)],
     "logsumexp": [("query", i) for i in range(3)],

@@ -1,6 +1,6 @@
 """The sizes of an attention call, and a writer of Triton source for operations on blocks of its tensors.
 
-Sizes may be known only at run time.
+Sizes may be dynamic.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ BY_QUERY = frozenset({"query", "out", "dy", "dquery"})
 
 @dataclass(frozen=True)
 class AttentionShape:
-    """The sizes of one call, some of which may be known only at run time, and of its blocks.
+    """The sizes of one call, some of which may be dynamic, and of its blocks.
 
     Attributes:
         batch, heads, key_heads: fewer key heads than heads are grouped-query attention.
@@ -67,7 +67,7 @@ class AttentionWriter:
         self.key_length = self._size("size", shape.key_length)
 
     def _size(self, name: str, size: Size) -> Size:
-        """A size; a size that only a run knows becomes the variable `name`, in 32 bits as block numbers are."""
+        """A size; a dynamic size becomes the variable `name`, in 32 bits like block indices."""
         if size.static is None:
             self.add(f"{name} = {size.atom}.to(tl.int32)")
         return Size.of(name) if size.static is None else size
@@ -99,16 +99,16 @@ class AttentionWriter:
         width = self._width(name)
         if name in self.with_descriptor:
             return f"block_{name}.load([batch, {head}, {start}, 0]).reshape({rows}, {width})"
-        place, inside = self._block(name, head, start, rows)
-        return f"tl.load({place}, {inside}, 0.0)" if inside else f"tl.load({place})"
+        addresses, inside = self._block(name, head, start, rows)
+        return f"tl.load({addresses}, {inside}, 0.0)" if inside else f"tl.load({addresses})"
 
     def store(self, name: str, head: str, start: str, value: str, rows: int) -> str:
         """Stores `value` to a block of a tensor."""
-        place, inside = self._block(name, head, start, rows)
-        return f"tl.store({place}, {value}.to({self.element}){f', {inside}' if inside else ''})"
+        addresses, inside = self._block(name, head, start, rows)
+        return f"tl.store({addresses}, {value}.to({self.element}){f', {inside}' if inside else ''})"
 
     def add_partial_sums(self, name: str, head: str, rows: str, value: str) -> None:
-        """Adds the store of a block's sums over its rows, where the call wants these; `rows` is the mask of rows."""
+        """Adds the store of a block's sums over its rows, if the call has such sums; `rows` is the mask of rows."""
         sums = self.instance.tensors.get(f"{name}_sums")
         if sums is None:
             return
@@ -132,15 +132,15 @@ class AttentionWriter:
         inside += [] if width == full else [f"({lanes} < {width})"]
         return f"{tensor.pointer} + {first} + {lines}.to(tl.int64) * {by_line} + {lanes}", " & ".join(inside)
 
-    def row_statistics(self, name: str, place: str) -> str:
-        """Loads a statistic (logsumexp, delta) of each query of a block, 0 after the last; `place` are positions."""
+    def row_statistics(self, name: str, positions: str) -> str:
+        """Loads a statistic (logsumexp, delta) of the queries at `positions`, 0 after the last query."""
         tensor = self.instance.tensors[name]
-        inside = "" if self.has_whole_query_blocks else f", {place} < {self.query_length}, 0.0"
-        return f"tl.load({tensor.name} + {self.row} + {place}{inside})"
+        inside = "" if self.has_whole_query_blocks else f", {positions} < {self.query_length}, 0.0"
+        return f"tl.load({tensor.name} + {self.row} + {positions}{inside})"
 
-    def softmax_base(self, place: str) -> str:
-        """The logsumexp that the weights of each query are relative to; 0 where a mask may hide all keys."""
-        logsumexp = self.row_statistics("logsumexp", place)
+    def softmax_base(self, positions: str) -> str:
+        """The logsumexp of the queries at `positions`, to which weights are relative; 0 for fully masked queries."""
+        logsumexp = self.row_statistics("logsumexp", positions)
         return f"{self.call('softmax_base')}({logsumexp})" if "mask" in self.instance.tensors else logsumexp
 
     @property
@@ -159,17 +159,17 @@ class AttentionWriter:
         if mask is None:
             return
         names = ("batch", "head", rows, columns)[4 - len(mask.shape) :]
-        walked = zip(names, mask.shape, mask.strides, strict=True)
-        parts = [f"{n} * {stride.factor}" for n, size, stride in walked if stride.static != 0 and size.static != 1]
+        dims = zip(names, mask.shape, mask.strides, strict=True)
+        parts = [f"{n} * {stride.factor}" for n, size, stride in dims if stride.static != 0 and size.static != 1]
         inside = f"({rows} < {self.query_length}) & ({columns} < {self.key_length})"
-        place = " + ".join([mask.pointer, *parts, f"({rows} + {columns}) * 0"])
-        self.add(f"{target} += tl.load({place}, {inside}, 0.0).to(tl.float32) * {LOG2E}", indent=indent)
+        addresses = " + ".join([mask.pointer, *parts, f"({rows} + {columns}) * 0"])
+        self.add(f"{target} += tl.load({addresses}, {inside}, 0.0).to(tl.float32) * {LOG2E}", indent=indent)
 
     def mask_scores(self, target: str, rows: str, columns: str, indent: int) -> None:
         """Sets scores beyond the last key, and with `causal` those after the diagonal, to -inf."""
-        counts = f"{columns} < {self.key_length}"
-        counts = f"({counts}) & ({columns} <= {rows})" if self.causal else counts
-        self.add(f'{target} = tl.where({counts}, {target}, float("-inf"))', indent=indent)
+        visible = f"{columns} < {self.key_length}"
+        visible = f"({visible}) & ({columns} <= {rows})" if self.causal else visible
+        self.add(f'{target} = tl.where({visible}, {target}, float("-inf"))', indent=indent)
 
     def load_seed(self) -> None:
         """Adds the load of the random seed, where there is dropout."""
@@ -187,8 +187,8 @@ class AttentionWriter:
         _, heads, length, size = attributes["logical_shape"] or (s.batch, s.heads, self.query_length, self.key_length)
         batch, head, row, column = attributes["logical_begin"] or (0, 0, 0, 0)
         first = f"((batch + {batch}).to(tl.int64) * {heads} + head + {head}) * {length}"
-        place = f"({first} + {rows} + {row}) * {size} + {columns} + {column}"
-        kept = f"{self.call('philox_bits')}({place}, philox_key) >= {math.ceil(self.rate * 2**24)}"
+        positions = f"({first} + {rows} + {row}) * {size} + {columns} + {column}"
+        kept = f"{self.call('philox_bits')}({positions}, philox_key) >= {math.ceil(self.rate * 2**24)}"
         self.add(f"{result} = tl.where({kept}, {target} * {kept_scale(self.rate)}, 0.0)", indent=indent)
         return result
 

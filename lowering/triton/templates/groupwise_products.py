@@ -34,12 +34,12 @@ from oneflow.lowering.triton.templates.outline_templates import (
 
 
 def _step_depth(group_size: int, bits: int) -> int:
-    """The numbers of a row of the weight in a step: the largest power of two that divides a group, at most a line."""
+    """The elements of a weight row in a step: the largest power of two that divides a group, at most a line."""
     return min(group_size & -group_size, gpu_target().kernels.groupwise.row_bytes * 8 // bits)
 
 
 def _fits(call: Call) -> bool:
-    """Whether the kernel takes a call: few rows of 16-bit floats, groups along the depth that are whole steps."""
+    """Whether the kernel supports a call: few rows of 16-bit floats, groups along the depth that are whole steps."""
     *lead, depth = call.x.shape
     is_along_depth = call.group_dim % 2 == 1
     is_few = 0 < math.prod(lead) <= gpu_target().kernels.groupwise.max_rows
@@ -67,9 +67,9 @@ class _Blocks:
         width = next((n for n in limits.columns if cdiv(columns, n) >= target.sms), limits.columns[-1])
         weight_bytes = width * depth * bits // 8
         programs_per_sm = cdiv(cdiv(columns, width), target.sms)
-        wanted = min(cdiv(limits.bytes_in_flight, weight_bytes * programs_per_sm) + 1, limits.max_stages)
-        held = target.usable_shared_bytes // (weight_bytes + 2 * block * depth)
-        return _Blocks(block, width, depth, max(min(wanted, held), 1))
+        needed = min(cdiv(limits.bytes_in_flight, weight_bytes * programs_per_sm) + 1, limits.max_stages)
+        fitting = target.usable_shared_bytes // (weight_bytes + 2 * block * depth)
+        return _Blocks(block, width, depth, max(min(needed, fitting), 1))
 
 
 class _GroupwiseProduct:
@@ -109,12 +109,12 @@ class _GroupwiseProduct:
         """The lines of a step of the depth."""
         row_mask = f"rows[:, None] < {self.rows}" if self.row_mask else ""
         at = "start" if self.bits == 8 else "start // 2"
-        place = f"columns * {self.depth * self.bits // 8} + ({at} + packed_at)"
+        packed = f"columns * {self.depth * self.bits // 8} + ({at} + packed_at)"
         group = f"columns * {self.depth // self.group_size} + start // {self.group_size}"
         numbers = f"packed{'.to(tl.uint8, bitcast=True)' if self.is_unsigned else ''}.to(tl.int32)"
         lines = [
             f"x = {self._load('x', f'rows[:, None] * {self.depth} + (start + at)', row_mask)}",
-            f"packed = {self._load('w', place, self.column_mask)}",
+            f"packed = {self._load('w', packed, self.column_mask)}",
             f"numbers = {numbers}",
             f"scale = {self._of_columns('w_scale', group)}",
             *([f"zero = {self._of_columns('w_zero', group)}"] if "w_zero" in self.tensors else []),
@@ -133,13 +133,13 @@ class _GroupwiseProduct:
         weight = f"{shifted}.to(tl.float32) * scale{' + zero' if 'w_zero' in self.tensors else ''}"
         return f"sums = tl.dot(({weight}).to(tl.{TYPES[self.tensors['x'].element]}), {x}.T, sums)"
 
-    def _load(self, name: str, place: str, mask: str) -> str:
-        """The text of elements of a tensor; 0 where masked."""
-        return f"tl.load({self.tensors[name].name} + {place}{f', {mask}, 0' if mask else ''})"
+    def _load(self, name: str, offsets: str, mask: str) -> str:
+        """The text that loads elements of a tensor at offsets; 0 where masked."""
+        return f"tl.load({self.tensors[name].name} + {offsets}{f', {mask}, 0' if mask else ''})"
 
-    def _of_columns(self, name: str, place: str) -> str:
-        """The text of a number of each column as f32."""
-        return f"{self._load(name, place, self.column_mask)}.to(tl.float32)"
+    def _of_columns(self, name: str, offsets: str) -> str:
+        """The text that loads an element for each column as f32."""
+        return f"{self._load(name, offsets, self.column_mask)}.to(tl.float32)"
 
     def _store(self) -> str:
         """The line that stores the sums."""

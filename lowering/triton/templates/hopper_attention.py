@@ -177,7 +177,7 @@ def forward(instance: TemplateInstance, shape: AttentionShape) -> Source | None:
 
 
 class _Forward(PersistentAttention):
-    """The forward kernel of one call, whose sizes are all known."""
+    """The forward kernel of one call of static sizes."""
 
     def __init__(self, instance: TemplateInstance, shape: AttentionShape, width: int) -> None:
         length = shape.query_length.static or 0

@@ -1,4 +1,4 @@
-"""Flash attention for Hopper, backward: warp-specialized kernels, their configurations, and the calls with these.
+"""Flash attention for Hopper, backward: warp-specialized kernels, their configurations, and the supported calls.
 
 A producer warp loads by TMA; each consumer warp group has 64 keys, or 64 queries.
 
@@ -6,8 +6,8 @@ A producer warp loads by TMA; each consumer warp group has 64 keys, or 64 querie
 gradients of results: the stationary rows `left` and `right`. The producer warp streams the other operands in blocks
 of STEP rows, `streamed_left` and `streamed_right`. The stationary rows are the left operand of the scores, so that
 weights and score gradients (`dscores`) are in registers in the layout of a left operand. The last product of a step
-is started by the next step, so that tensor cores are busy while score gradients are computed. Masked and unmasked
-blocks have loops of their own, so that no step tests for the mask.
+is issued by the next step, so that tensor cores are busy while score gradients are computed. Masked and unmasked
+blocks have separate loops, so that no step tests for the mask.
 """
 
 from __future__ import annotations
@@ -368,7 +368,7 @@ class Side:
 
     Attributes:
         stationary: the operands whose rows a consumer warp group keeps.
-        streamed: the operands whose blocks pass these rows.
+        streamed: the operands whose blocks the producer warp streams.
         results: the gradients.
         functions: the text of the kernel's functions.
     """
@@ -381,14 +381,14 @@ class Side:
 
 KEY_SIDE = Side(("key", "value"), ("query", "dy"), ("dkey", "dvalue"), KEYS)
 QUERY_SIDE = Side(("query", "dy"), ("key", "value"), ("dquery",), QUERIES)
-#: The statistics of each query, one number each.
+#: The statistics: one f32 for each query.
 STATISTICS = ("logsumexp", "delta")
-#: The numbers of f32 in the alignment of a TMA copy.
+#: The alignment of a TMA copy in elements of f32.
 ALIGNMENT = TMA.alignment_bytes // 4
 
 
 def gradients(instance: TemplateInstance, shape: AttentionShape, side: Side) -> Source | None:
-    """The kernel of a call; None where only the plain kernel fits, or keeps more SMs busy by its smaller blocks."""
+    """The kernel of a call; None where only the plain kernel fits, or fills more SMs with its smaller blocks."""
     width = block_width(instance, shape)
     if width not in _configurations(side):
         return None
@@ -409,7 +409,7 @@ def _configurations(side: Side) -> Mapping[int, WarpSpecializedAttentionGradient
 
 
 class _Gradients(PersistentAttention):
-    """A backward kernel of one call, whose sizes are all known."""
+    """A backward kernel of one call of static sizes."""
 
     def __init__(self, instance: TemplateInstance, shape: AttentionShape, side: Side, width: int) -> None:
         self.side, self.by_key = side, side is KEY_SIDE
@@ -474,7 +474,7 @@ class _Gradients(PersistentAttention):
             yield from self._statistics(name)
 
     def _statistics(self, name: str) -> list[str]:
-        """The TMA descriptor of a statistic, the heads one after the other, and its shared-memory buffers."""
+        """The TMA descriptor of a statistic, flattened over the heads, and its shared-memory buffers."""
         tensor, stages, step = self.instance.tensors[name], self.config.stages, self.config.step
         return [
             f"{name}_layout: gl.constexpr = gl.NVMMASharedLayout(0, 32, 1)",
@@ -493,9 +493,9 @@ class _Gradients(PersistentAttention):
         statistics = list(STATISTICS) if self.copies_statistics else [tensors[name].name for name in STATISTICS]
         copied = [f"all_{name}" if self.copies_statistics else "0" for name in STATISTICS]
         inputs = [*(f"all_{name}" for name in blocks), *copied]
-        own, stages = self.config.stationary_buffers, self.config.stages
+        stationary, stages = self.config.stationary_buffers, self.config.stages
         return [
-            f"stationary_full, stationary_empty = barriers({own}, 1), barriers({own}, {self.groups})",
+            f"stationary_full, stationary_empty = barriers({stationary}, 1), barriers({stationary}, {self.groups})",
             f"full, empty = barriers({stages}, 1), barriers({stages}, {self.groups})",
             f"mbarriers = stationary_full, stationary_empty, full, empty, barriers({self.groups}, 1)",
             "fence_async_shared()",

@@ -1,9 +1,10 @@
 """Warp-specialized matrix products for Hopper, in Gluon: a producer warp loads by TMA, consumer warp groups multiply.
 
-The kernel is persistent. Cooperative consumer warp groups share a tile, 64 rows each; their number need not be a
-power of two, so that tiles can have 192 rows. Nor need a tile's columns be a power of two: a warp group has several
-accumulators then, of 128 and 64 columns for 192, of 128 and 32 for 160. Ping-pong warp groups have a tile each: while
-one multiplies, the other computes its epilogue. `codegen.matmul` writes the epilogue, some columns at a time.
+The kernel is persistent. Cooperative consumer warp groups share a tile, 64 rows each; the count of groups may be no
+power of two, so that tiles can have 192 rows. The columns of a tile may be no power of two either: a warp group then
+has several accumulators, of 128 and 64 columns for 192, of 128 and 32 for 160. Ping-pong warp groups have a tile
+each: while one group multiplies, the other group computes its epilogue. `codegen.matmul` writes the epilogue in
+slices of columns.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ class HopperMatmulEmitter(MatmulEmitter):
         self.registers, self.max_programs = tiles.registers[self.groups], target.sms
 
     def _buffers(self) -> dict[tuple[str, int], int]:
-        """The buffers of a warp group by element type and columns of a slice: two where it stores several slices."""
+        """The number of buffers of a warp group, by element type and columns of a slice: 2 for several slices."""
         elements = [self.kernel.tensor(use.value).element for _, use in self.results]
         return {(e, w): min(elements.count(e) * self.slices.count(w), 2) for e in elements for w in self.slices}
 
@@ -101,12 +102,12 @@ class HopperMatmulEmitter(MatmulEmitter):
 
     def _operands(self) -> dict[str, Descriptor | None]:
         """The descriptors of the left operand, and of the right operand for each accumulator."""
-        (one, rows), (two, columns) = zip(self.product.inputs, OPERAND_AXES, strict=True)
+        (left, rows), (right, columns) = zip(self.product.inputs, OPERAND_AXES, strict=True)
         self._select_part(0, self.columns[0])
-        descriptors = {"left": self._block_descriptor(self.product, one, rows)}
-        for number, (first, count) in enumerate(zip(self.offsets, self.columns, strict=True)):
+        descriptors = {"left": self._block_descriptor(self.product, left, rows)}
+        for index, (first, count) in enumerate(zip(self.offsets, self.columns, strict=True)):
             self._select_part(first, count)
-            descriptors[f"right{number}"] = self._block_descriptor(self.product, two, columns)
+            descriptors[f"right{index}"] = self._block_descriptor(self.product, right, columns)
         return descriptors
 
     def _present_operands(self) -> list[tuple[str, Descriptor]]:
@@ -158,7 +159,7 @@ class HopperMatmulEmitter(MatmulEmitter):
         return self._source(functions, self._start(arguments, shared))
 
     def _descriptors(self) -> list[TensorDescriptor]:
-        """The statements that make the descriptors of operands and results."""
+        """The statements that create the descriptors of operands and results."""
         named = {**{n: d for n, d in self.operands.items() if d is not None}, **self.result_descriptors}
         return [d.record(f"{name}_block", _layout(d), "tl") for name, d in named.items()]
 
@@ -176,12 +177,12 @@ class HopperMatmulEmitter(MatmulEmitter):
         return math.prod(tile_count(axis).static or 0 for axis in self.full_tile.axes if axis.name in "bmn")
 
     def _loop(self, lines: Sequence[str], count: int = 0) -> list[str]:
-        """A loop of `lines` over the tiles of a program; `count` is where the counter of steps starts."""
+        """A loop of `lines` over the tiles of a program; `count` is the initial value of the counter of steps."""
         header = f"for tile in range(tl.program_id(0), {self._tile_count()}, tl.num_programs(0)):"
         return [f"count = {count}", header, *nested(lines)]
 
     def _consumer_loop(self, lines: Sequence[str]) -> list[str]:
-        """A loop of `lines` over the tiles of a warp group: all of the program, or every other with ping-pong."""
+        """A loop of `lines` over the tiles of a warp group: all of the program's, or every other with ping-pong."""
         if not self.config.ping_pong:
             return self._loop(lines)
         first, every = "tl.program_id(0) + GROUP * tl.num_programs(0)", "2 * tl.num_programs(0)"
@@ -238,7 +239,7 @@ class HopperMatmulEmitter(MatmulEmitter):
         return [
             "bar = full.index(stage)",
             f"mbarrier.expect(bar, {size})",
-            *(f"load_block({block}, {place}, bar, {buffer})" for block, place, buffer in copies),
+            *(f"load_block({block}, {coordinates}, bar, {buffer})" for block, coordinates, buffer in copies),
         ]
 
     def _first_row(self, group: int) -> str:
@@ -278,7 +279,7 @@ class HopperMatmulEmitter(MatmulEmitter):
         return f"tl.NVMMADistributedLayout([3, 0], [4, 1], [16, {columns}, {depth}])"
 
     def _epilogue_lines(self) -> list[str]:
-        """The epilogue of a tile, one accumulator after the other."""
+        """The epilogue of a tile, accumulator by accumulator."""
         sums = ", ".join(self.accumulators)
         lines = [
             f"{sums} = warpgroup_mma_wait(0, deps=({sums},))",
@@ -315,10 +316,10 @@ class HopperMatmulEmitter(MatmulEmitter):
         ]
 
     def _accumulator_epilogue(self, name: str, first: int, columns: int) -> None:
-        """The epilogue of one accumulator, one slice of columns after the other."""
+        """The epilogue of one accumulator, slice by slice of columns."""
         width = min(self.slice_columns, columns)
-        for number, part in enumerate(self._split_columns(name, self.rows, columns, columns // width)):
-            self._select_part(first + number * width, width)
+        for index, part in enumerate(self._split_columns(name, self.rows, columns, columns // width)):
+            self._select_part(first + index * width, width)
             for axis in "bmn":
                 self.tile.emit_axis(self._axis(axis))
             self._epilogue_slice(part)
@@ -342,7 +343,7 @@ class HopperMatmulEmitter(MatmulEmitter):
         return [f"{name}_block" for name in self.operands]
 
     def _start(self, arguments: Sequence[str], shared: Sequence[str]) -> list[str | TensorDescriptor]:
-        """The entry: makes descriptors, buffers and barriers, loads the prologue, and starts the warp groups."""
+        """The entry: creates descriptors, buffers and barriers, loads the prologue, and starts the warp groups."""
         stages, operands = self.config.stages, dict(self._present_operands())
         slices = {(d.tensor.element, d.dimensions[-1].axis.block): d for d in self.result_descriptors.values()}
         memory = [*((n, d, stages * (self.groups_per_tile if n == "left" else 1)) for n, d in operands.items()),
@@ -363,7 +364,7 @@ class HopperMatmulEmitter(MatmulEmitter):
 class HopperF32MatmulEmitter(HopperMatmulEmitter):
     """Writes the kernel of an f32 product without tensor cores; the consumer warps share a tile and multiply by FMA.
 
-    The consumer warps use each number from shared memory 8 or 16 times, twice as often as the plain kernel, and load
+    The consumer warps use each element from shared memory 8 or 16 times, twice as often as the plain kernel, and load
     16 bytes at a time without bank conflicts.
     """
 
@@ -395,14 +396,14 @@ class HopperF32MatmulEmitter(HopperMatmulEmitter):
     def _step_lines(self) -> list[str]:
         """A step; its buffers are released once they have been loaded.
 
-        The fence orders these loads before the next TMA writes, which go through the asynchronous proxy.
+        The fence orders these loads before the next TMA writes, which use the asynchronous proxy.
         """
         layout = self._accumulator_layout(self.config.columns)
         operands = zip("ab", self._present_operands(), OPERAND_AXES, strict=True)
         loads = [
             f"{name} = {memory}.index(stage){transposition(descriptor, sides)}"
-            f".load(tl.DotOperandLayout({number}, {layout}, 0))"
-            for number, (name, (memory, descriptor), sides) in enumerate(operands)
+            f".load(tl.DotOperandLayout({operand}, {layout}, 0))"
+            for operand, (name, (memory, descriptor), sides) in enumerate(operands)
         ]
         return [
             *self._wait_lines(),
@@ -458,7 +459,7 @@ def transposition(descriptor: Descriptor, sides: Sequence[str]) -> str:
 
 
 def _layout(descriptor: Descriptor) -> str:
-    """The layout of a block in shared memory: swizzled rows, of the bytes of a row where these are few."""
+    """The layout of a block in shared memory: rows swizzled in runs of at most `TMA.swizzle_bytes`."""
     width = bytes_of(descriptor.tensor.element)
     swizzle = min(descriptor.dimensions[-1].axis.block * width, TMA.swizzle_bytes)
     return f"NVMMASharedLayout({swizzle}, {8 * width}, 2)"

@@ -1,7 +1,7 @@
 """Long rows on Hopper, in Gluon: a program keeps its row in shared memory for all passes over the row.
 
 A long row in registers leaves no registers for a second program on the SM, so that nothing is loaded while the
-program computes. A row that is loaded again in each pass comes from L2. The shared memory of an SM holds the rows of
+program computes. A row that each pass loads again is loaded from L2. The shared memory of an SM holds the rows of
 several programs.
 """
 
@@ -22,7 +22,7 @@ from oneflow.lowering.triton.codegen.prelude import definitions
 from oneflow.lowering.triton.codegen.reduction import Fold
 from oneflow.lowering.triton.codegen.tile import Axis, LinearForm, Offset, Tile
 from oneflow.lowering.triton.codegen.writer import NONE, Value
-from oneflow.lowering.triton.source import GLUON, PROGRAM_NUMBER, Source, nested
+from oneflow.lowering.triton.source import GLUON, PROGRAM_PLACEHOLDER, Source, nested
 from oneflow.lowering.triton.symbolic_sizes import Size
 from oneflow.lowering.triton.templates.warp_specialization import target_form
 
@@ -54,7 +54,7 @@ def _is_supported(nest: LoopNest) -> bool:
     long = inner is not None and inner >= target.kernels.shared_rows.min_row and (outer or 0) >= target.sms
     folded = (
         bool(nest.folds)
-        and not nest.selections
+        and not nest.arg_reductions
         and not nest.kernel.checks
         and nest.blocks.mode is not RowMode.SEQUENTIAL
     )
@@ -84,14 +84,14 @@ class RowBuffer:
 
 @dataclass
 class RowTile(Tile):
-    """Blocks of a row. Rows that the first pass reads get a buffer in shared memory as long as they fit.
+    """Blocks of a row. Rows that the first pass reads get a buffer in shared memory, as many rows as fit.
 
-    `unbuffered` are the other rows, with the number of the pass that reads each.
+    `unbuffered` are the other rows, each with the index of the pass that reads it.
     """
 
     buffers: list[RowBuffer] = field(default_factory=list)
     is_first: bool = True
-    pass_number: int = 0
+    pass_index: int = 0
     unbuffered: list[tuple[Tensor, LinearForm, int]] = field(default_factory=list)
 
     def lanes(self, axis: Axis) -> str:
@@ -118,10 +118,10 @@ class RowTile(Tile):
             name, mask = f"row_buffer{len(self.buffers)}", self.mask(offset.axes) or ""
             self.buffers.append(RowBuffer(name, tensor, offset, mask))
             return self.buffers[-1]
-        number = next((n for t, f, n in self.unbuffered if (t, f) == (tensor, form)), self.pass_number)
-        if number != self.pass_number:
+        index = next((n for t, f, n in self.unbuffered if (t, f) == (tensor, form)), self.pass_index)
+        if index != self.pass_index:
             raise Unsupported("a row that is read in two passes exceeds shared memory")
-        self.unbuffered.append((tensor, form, number))
+        self.unbuffered.append((tensor, form, index))
         return None
 
     def _is_row(self, form: LinearForm) -> bool:
@@ -171,7 +171,7 @@ class SharedRowNest(LoopNest):
         self.blocks = BlockShape(1, self.parameters.block, RowMode.CHUNKED, self.parameters.warps)
         self.online_sums, self.running_maxima, self.rank = {}, {}, 1
         self.row = Axis("r", self.structure.inner, self.blocks.inner)
-        self.columns = [Axis("x", self.structure.outer, 1, PROGRAM_NUMBER, scalar=True)]
+        self.columns = [Axis("x", self.structure.outer, 1, PROGRAM_PLACEHOLDER, scalar=True)]
         forms, opaque = self.tile.forms, self.tile.opaque
         self.tile = self.rows = RowTile(
             self.kernel, self.writer, [*self.columns, self.row], self.sizes, forms, opaque, layout="THREADS"
@@ -195,7 +195,7 @@ class SharedRowNest(LoopNest):
 
     def _open_row_loop(self) -> None:
         super()._open_row_loop()
-        self.rows.pass_number += 1
+        self.rows.pass_index += 1
         self.position_lines = list(self.writer.scopes[-1].lines)
         self.tile.eviction_policy = ""
         self.waits_for_copies = self.rows.is_first

@@ -2,7 +2,7 @@
 
     layer_norm_gradients(dy, x, mean, inv_variance, gamma)   ->   dx, and partial sums for dbeta and dgamma
 
-A persistent program gives the gradients of its rows, and keeps partial sums over its rows for the parameters.
+A persistent program computes the gradients of its rows, and partial sums over its rows for the parameters.
 `fusion.join_norm_gradients` calls the kernel, and `LaunchConfig.of` chooses programs, rows and warps of the launch.
 """
 
@@ -16,7 +16,7 @@ from oneflow.lowering.targets.selection import gpu_target
 from oneflow.lowering.triton.codegen.emission import origins
 from oneflow.lowering.triton.codegen.kernel import TYPES, Tensor, bytes_of
 from oneflow.lowering.triton.codegen.prelude import definitions, preamble
-from oneflow.lowering.triton.source import PROGRAM_NUMBER, Source, Statement, TileLoop
+from oneflow.lowering.triton.source import PROGRAM_PLACEHOLDER, Source, Statement, TileLoop
 from oneflow.lowering.triton.symbolic_sizes import TileCount, power_of_two
 from oneflow.lowering.triton.templates.outline_templates import (
     Template,
@@ -50,12 +50,12 @@ class Norm:
 
     @property
     def gradient(self) -> str:
-        """The operator that gives the gradient of the rows."""
+        """The operator that computes the gradient of the rows."""
         return f"{self.forward}_grad"
 
     @property
     def parameter_gradient(self) -> str:
-        """The operator that gives the gradients of the parameters."""
+        """The operator that computes the gradients of the parameters."""
         return f"{self.forward}_param_grad"
 
     @property
@@ -120,7 +120,7 @@ def _emit(instance: TemplateInstance, norm: Norm) -> Source:
         *([f"weight = {step.load(norm.weight, 'columns', column_mask)}"] if norm.weight in tensors else []),
         *(f"{name} = tl.full(({rows}, {block}), 0.0, tl.float32)" for name in accumulators.values()),
         TileLoop("at", TileCount.of(count), programs, tuple(tile), rows, stages=stages),
-        f"target = {PROGRAM_NUMBER} * {length} + columns",
+        f"target = {PROGRAM_PLACEHOLDER} * {length} + columns",
         *(
             f"tl.store({tensors[name].name} + target, tl.sum({variable}, 0)[None, :]{_arguments(column_mask)})"
             for name, variable in accumulators.items()
@@ -213,10 +213,10 @@ class _Step:
         masks = [m for m in (self.row_mask, self.column_mask) if m]
         return masks[0] if len(masks) == 1 else " & ".join(f"({m})" for m in masks)
 
-    def load(self, name: str, place: str, mask: str) -> str:
-        """The text that loads elements of a tensor as f32; 0 where masked."""
+    def load(self, name: str, offsets: str, mask: str) -> str:
+        """The text that loads elements of a tensor at offsets as f32; 0 where masked."""
         masked = _arguments(mask, "0.0") if mask else ""
-        return f"tl.load({self.instance.tensors[name].name} + {place}{masked}).to(tl.float32)"
+        return f"tl.load({self.instance.tensors[name].name} + {offsets}{masked}).to(tl.float32)"
 
 
 def _masked(value: str, mask: str) -> str:

@@ -1,10 +1,10 @@
-"""`oneflow-outline-templates`: operators with kernels written by hand become calls of these kernels, where they fit.
+"""`oneflow-outline-templates`: operators with kernels written by hand become calls of the kernels that support them.
 
     register_template("attention", Template(fits, (TemplateKernel("", ("out", "logsumexp"), emit),)))
 
-Each kernel of a template takes all operands of the call and gives some of its results. A call that does not fit is
-decomposed as on any other device. A kernel can read an operand that is a view of another tensor from that tensor, and
-write a result that is used only through a view in the layout of that view.
+Each kernel of a template takes all operands of the call and computes some of its results. An unsupported call is
+decomposed as on any other device. If an operand is a view of another tensor, a kernel can read the other tensor; if a
+result is only used through a view, a kernel can write the result in the layout of the view.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ SUM_OPERATORS = (dialect.PREFIX + "reduce_sum", dialect.PREFIX + "reduce_sum_lik
 class TemplateInstance:
     """A template's kernel for one call: its tensors by the names of operands and results, and the attributes.
 
-    Absent operands are not among the tensors. `unsigned` are the names of operands of unsigned integers, which memory
-    holds as signless ones.
+    Absent operands are not among the tensors. `unsigned` are the names of operands of unsigned integers, whose types
+    are signless here.
     """
 
     kernel: Kernel
@@ -54,22 +54,22 @@ class TemplateInstance:
 
 @dataclass(frozen=True)
 class TemplateKernel:
-    """One kernel of a template: the suffix of its name, the results that it gives, and the emitter of its source."""
+    """One kernel of a template: the suffix of its name, the results that it computes, and its emitter."""
 
     suffix: str
     results: tuple[str, ...]
     emit: Callable[[TemplateInstance], Source]
 
 
-#: Whether kernels take a view of a tensor, by the view and the bytes of an element.
+#: Whether kernels support a view of a tensor, by the view and the bytes of an element.
 AcceptsView = Callable[[View, int], bool]
 
 
 @dataclass(frozen=True)
 class PartialSums:
-    """Partial sums that a kernel can give besides a result: its sums over all dimensions but `kept`.
+    """Partial sums that a kernel can compute with a result: sums of the result over all dimensions but `kept`.
 
-    They are f32 of shape (parts, elements of `kept`); `parts` gives the number of parts for the result's shape.
+    Partial sums are f32 of shape (parts, elements of `kept`); `parts` returns the number of parts for a result shape.
     """
 
     kept: tuple[int, ...]
@@ -81,10 +81,10 @@ class Template:
     """The kernels of one operator.
 
     Attributes:
-        fits: whether the kernels take a call, whose operands are `TensorDesc`s.
+        fits: whether the kernels support a call, whose operands are `TensorDesc`s.
         kernels: the kernels.
         views: which views of other tensors an operand or result may be, by name; others are contiguous.
-        sums: the partial sums of results, by name. Where a call wants these, the kernel has a tensor `<name>_sums`.
+        sums: the partial sums of results, by name. If a call has partial sums, the kernel has a tensor `<name>_sums`.
         sizes: the origin of each dimension of a result, as (operand, dimension); without `sizes` all dimensions have
             to be static.
     """
@@ -96,7 +96,7 @@ class Template:
     sizes: Mapping[str, Sequence[tuple[str, int]]] = field(default_factory=dict)
 
     def accepts_types(self, types: Sequence[ir.Type]) -> bool:
-        """Whether the kernels take tensors of these types."""
+        """Whether the kernels support tensors of these types."""
         ranked = all(isinstance(t, ir.RankedTensorType) for t in types)
         return ranked and (bool(self.sizes) or all(t.has_static_shape for t in types))
 
@@ -142,13 +142,13 @@ class OutlineTemplates(Pass):
         %q = "oneflow.transpose"(%x) ; %0 = "oneflow.attention"(%q, ..) ; %y = "oneflow.transpose"(%0)
           ->   %y = call @oneflow_attention_0(%x, .., %empty)
 
-    Some kernels also give partial sums of a result over its rows, which are gradients of biases.
+    Some kernels also compute partial sums of a result over its rows, which are gradients of biases.
     """
 
     name: ClassVar[str] = "oneflow-outline-templates"
 
     def run(self, module: ir.Module, registry: Registry) -> None:
-        """Outlines every operation that fits its template."""
+        """Outlines every operation that its template supports."""
         ops: list[ir.Operation] = []
         dialect.walk(module.operation, ops.append)
         views, sizes = Views(registry), DynamicSizes(module)
@@ -216,14 +216,14 @@ class _Outlining:
         self.op.erase()
 
     def _operand(self, name: str, value: ir.Value) -> ir.Value:
-        """The tensor that a kernel reads an operand from: the origin of the longest chain of views it accepts."""
+        """The tensor that a kernel reads for an operand: the source of the longest supported chain of views."""
         for source, view in self.views.sources(value):
             if self.template.accepts_view(name, view, source.type.element_type):
                 value, self.operand_views[name] = source, view.normalized
         return value
 
     def _call_kernel(self, kernel: TemplateKernel, results: Mapping[str, ir.Value]) -> None:
-        """Calls one kernel in place of the `results` of the operation that it gives."""
+        """Calls one kernel, and replaces the `results` of the operation that the kernel computes."""
         transposed = {n: t for n in kernel.results if (t := self._transposed(n, results[n])) is not None}
         summed = {n: sums for n in kernel.results if (sums := self._sum_operations(n, results[n], transposed.get(n)))}
         views = self.operand_views | {n: t.view for n, t in transposed.items()}
@@ -292,7 +292,7 @@ class _Outlining:
         return None
 
     def _restored(self, old: ir.Value, new: ir.Value, transposed: _Transposed) -> ir.Value:
-        """Replaces the view by `new`, and gives the result in its own layout for the other users."""
+        """Replaces the view by `new`, and returns the result in its own layout for the other users."""
         transposed.value.replace_all_uses_with(new)
         ops = IRBuilder(self.views.registry, ir.InsertionPoint(self.op), self.op.location)
         result = ops.transpose(ops.wrap(new), perm=transposed.order)
@@ -321,15 +321,15 @@ def call_template(
     description: dict[str, Any],
     sizes: Sequence[Sequence[ir.Value]] = (),
 ) -> list[ir.Value]:
-    """Calls a template's kernel before `op`; gives the results, which have `types`.
+    """Calls a template's kernel before `op`; returns the results, which have `types`.
 
     Args:
-        module: gets the kernel function.
-        op: the operation that the kernel is for.
+        module: the module to which the kernel function is added.
+        op: the operation that the kernel replaces.
         operands: the kernel's operands.
         types: the types of the results.
         description: the names of the template (`op`), its kernel (`part`) and the `operands`; the `attributes`;
-            `views`: the tensors that are views of what is passed, by name; `sums`: the results with partial sums;
+            `views`: the tensors that are views of arguments, by name; `sums`: the results with partial sums;
             `unsigned`: the operands of unsigned integers.
         sizes: the dynamic sizes of each result.
     """
@@ -358,10 +358,10 @@ def _declare(
     types = [*(v.type for v in operands), *results]
     signature = ir.FunctionType.get(types, list(results))
     known = [f for f in module.body.operations if TEMPLATE in f.operation.attributes]
-    for other in known:
-        same = ir.StringAttr(other.operation.attributes[TEMPLATE]).value == text
-        if same and ir.TypeAttr(other.operation.attributes["function_type"]).value == signature:
-            return str(ir.StringAttr(other.operation.attributes["sym_name"]).value)
+    for kernel in known:
+        same = ir.StringAttr(kernel.operation.attributes[TEMPLATE]).value == text
+        if same and ir.TypeAttr(kernel.operation.attributes["function_type"]).value == signature:
+            return str(ir.StringAttr(kernel.operation.attributes["sym_name"]).value)
     name = f"oneflow_{description['op']}_{len(known)}"
     with ir.Location.name(op.name, op.location), ir.InsertionPoint.at_block_begin(module.body):
         function = func.FuncOp(name, (types, list(signature.results)), visibility="private")

@@ -14,7 +14,7 @@ from oneflow.lowering.triton.templates.attention_writer import AttentionShape
 from oneflow.lowering.triton.templates.outline_templates import TemplateInstance
 from oneflow.lowering.triton.templates.warp_specialization import BARRIERS, IMPORTS
 
-#: The narrowest block of a row of a head of 16-bit numbers.
+#: The narrowest block of a row of a head of 16-bit elements.
 MIN_WIDTH = TMA.swizzle_bytes // 2
 #: The tile schedule: which block of queries a program takes in an iteration, and the key blocks of this block.
 TILE_SCHEDULE = """
@@ -78,7 +78,7 @@ def descriptor_lines(tensor: Tensor, name: str, rows: int, buffers: int = 0) -> 
 
 
 class PersistentAttention:
-    """The kernel of one attention call: a program per SM, which takes a tile in each iteration.
+    """The kernel of one attention call: a program per SM, which computes a tile in each iteration.
 
     A tile is a block of `block_rows` of the `rows` rows of one of `heads` heads.
     """
@@ -100,13 +100,13 @@ class PersistentAttention:
 
     @property
     def paired(self) -> bool:
-        """Whether programs take pairs of a heavy and a light tile, which balances causal attention."""
+        """Whether programs compute pairs of a heavy and a light tile, which balances causal attention."""
         least = gpu_target().kernels.attention.min_paired_tiles_per_sm * gpu_target().sms
         return self.causal and self.tiles >= least
 
     @property
     def iterations(self) -> int:
-        """The most tiles that a program takes."""
+        """The most tiles that a program computes."""
         return -(-self.work_items // gpu_target().sms) * (2 if self.paired else 1)
 
     def build_source(self, functions: str, lines: Sequence[str | TensorDescriptor], registers: int) -> Source:

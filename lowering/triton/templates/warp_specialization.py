@@ -1,7 +1,7 @@
 """Warp specialization in Gluon for Hopper: imports of kernels, mbarriers, the start of producer and consumer warps.
 
-Gluon promises no stability. Functions that versions of Triton name differently have one name here. Where the
-installed Triton refuses a kernel all the same, the plain Triton form runs (`runtime.cuda.kernel_cache`).
+Gluon is no stable interface. Functions whose names differ between versions of Triton have one name here. If the
+installed Triton still refuses a kernel, the plain Triton form runs (`runtime.cuda.kernel_cache`).
 """
 
 from __future__ import annotations

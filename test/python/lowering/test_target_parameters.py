@@ -50,7 +50,7 @@ def test_sizes_of_a_cpu_follow_its_facts():
     assert large.kernels.contractions.step_rows == 4 * cpu.kernels.contractions.step_rows
     assert large.kernels.loops.chunk_steps == cpu.kernels.loops.chunk_steps
     tall = replace(cpu, vector_registers=32).kernels.loops
-    assert (tall.pointwise_registers, tall.column_registers, tall.position_registers) == (2, 16, 8)
+    assert (tall.pointwise_registers, tall.column_registers, tall.arg_reduction_registers) == (2, 16, 8)
     slow = replace(cpu, wake_cycles=2 * cpu.wake_cycles)
     assert slow.kernels.loops.parallel_operations == 2 * cpu.kernels.loops.parallel_operations
 

@@ -45,11 +45,12 @@ def test_names_of_dimensions_and_symbols(read):
         affine_text(read("d0 ceildiv 2"), {0: "a"})
 
 
-def test_renamed_positions(read):
-    """The two dimensions are renamed at once; equal positions are equal values."""
+def test_positions_with_replaced_dimensions(read):
+    """The two dimensions are replaced simultaneously; equal positions are equal values."""
     position = QuasiAffine(((0, 1), (1, 1)), expression=read("(d0 + d1 * 3) floordiv 2"))
-    renamed = position.renamed([1, 0])
-    assert renamed.terms == ((1, 1), (0, 1)) and renamed.text({0: "a", 1: "b"}) == "(b + a * 3) // 2"
+    swapped = position.replace_dims([1, 0])
+    assert swapped.terms == ((1, 1), (0, 1)) and swapped.text({0: "a", 1: "b"}) == "(b + a * 3) // 2"
     assert (
-        renamed.renamed([1, 0]) == position and position.renamed([4, 2]).text({4: "x", 2: "y"}) == "(x + y * 3) // 2"
+        swapped.replace_dims([1, 0]) == position
+        and position.replace_dims([4, 2]).text({4: "x", 2: "y"}) == "(x + y * 3) // 2"
     )

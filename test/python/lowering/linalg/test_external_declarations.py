@@ -16,7 +16,7 @@ from oneflow.passes.pipeline import Pipeline, PipelineFailure, Watch
 DECLARATION = """
 func.func private @oneflow_user_kernel_0(tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32> attributes {oneflow.external =
   {attributes = {members = 2 : i64, mesh_axes = array<i32: 0>}, in_place = [array<i64: 0, 0>],
-   operator = "oneflow.ccl_all_reduce", place = "f:2:8", types = (tensor<4xf32>) -> tensor<4xf32>}}
+   location = "f:2:8", operator = "oneflow.ccl_all_reduce", types = (tensor<4xf32>) -> tensor<4xf32>}}
 """
 
 
@@ -40,7 +40,7 @@ def test_declaration_of_a_call() -> None:
         ("array<i64: 0, 0>", "0"),
         ('"oneflow.ccl_all_reduce"', "unit"),
         ('operator = "oneflow.ccl_all_reduce",', ""),
-        ('place = "f:2:8",', ""),
+        ('location = "f:2:8",', ""),
         ("types = (tensor<4xf32>) -> tensor<4xf32>", "types = f32"),
         ("attributes = {members = 2 : i64, mesh_axes = array<i32: 0>}", "attributes = []"),
     ],

@@ -36,7 +36,7 @@ def product(x, w, bias, level):
       %2 = "oneflow.relu"(%1) : ({y}) -> {y}
       return %2 : {y}
     }}"""
-    fitted = {"contractions": {"max_few_rows": 16}}
+    fitted = {"contractions": {"max_skinny_rows": 16}}
     target = replace(CPU_TARGETS[level], l1_bytes=4096, l2_bytes=1024, cores=2, fitted=fitted)
     with create_context(), using_cpu(target):
         return compile_module(ir.Module.parse(text), options=Options(cached=False))(x, w, bias)[0]

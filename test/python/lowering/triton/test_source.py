@@ -12,7 +12,7 @@ from oneflow.dialect import ops  # noqa: F401
 from oneflow.lowering.triton.codegen.prelude import FUNCTIONS, GLUON_FUNCTIONS, HEAD, definitions, preamble
 from oneflow.lowering.triton.source import (
     GLUON,
-    PROGRAM_NUMBER,
+    PROGRAM_PLACEHOLDER,
     TRITON,
     Function,
     Parameter,
@@ -34,7 +34,7 @@ PROGRAMS = {
     ),
 }  # fmt: skip
 DESCRIPTOR = TensorDescriptor("block1", "p0", 0, (96, 128), (128, 1), (64, 64))
-BODY = (f"at = {PROGRAM_NUMBER} + tile", "if at:", "    pass")
+BODY = (f"at = {PROGRAM_PLACEHOLDER} + tile", "if at:", "    pass")
 LOOP = TileLoop("tile", TileCount.of(288), 132, BODY, flatten=True)
 P0, ONE = Parameter("p0", "*bf16"), TileCount.of(1)
 
