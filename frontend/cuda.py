@@ -7,13 +7,13 @@ flow.cuda.synchronize()
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from oneflow.dialect.deprecated import takes_previous_names
-from oneflow.frontend.core import devices
+from oneflow.frontend.core import devices, generator
 from oneflow.frontend.core.compilation import COMPILE_OPTIONS
-from oneflow.frontend.core.generator import get_rng_state, manual_seed, set_rng_state
 from oneflow.frontend.methods.tensor_type import typed_tensors
 from oneflow.lowering.options import AUTOTUNE, DETERMINISTIC, PRECISION, PRECISIONS
 from oneflow.runtime import device_array
@@ -21,25 +21,36 @@ from oneflow.runtime.backends import ACCELERATORS
 
 _BACKEND = ACCELERATORS["cuda"]
 
-#: The classes of tensors on devices, and the random state, which devices share with the host.
-_TABLES = {
-    **typed_tensors("cuda"),
-    "get_rng_state": get_rng_state,
-    "get_rng_state_all": lambda: [get_rng_state()],
-    "manual_seed": manual_seed,
-    "manual_seed_all": manual_seed,
-    "set_rng_state": lambda new_state, device="cuda": set_rng_state(new_state),
-    "set_rng_state_all": lambda new_states: set_rng_state(new_states[0]),
-}
-globals().update(_TABLES)
+#: The classes of tensors on devices.
+_TENSOR_TYPES = typed_tensors("cuda")
+globals().update(_TENSOR_TYPES)
+#: The random state, which devices share with the host.
+manual_seed = manual_seed_all = generator.manual_seed
+get_rng_state = generator.get_rng_state
 
 __all__ = [
     "Stream", "current_device", "current_stream", "device_count", "empty_cache", "get_device_capability",
-    "get_device_name", "get_device_properties", "is_available", "max_memory_allocated", "memory_allocated",
-    "reset_peak_memory_stats", "set_autotune", "set_deterministic", "set_device", "set_matmul_precision", "stream",
+    "get_device_name", "get_device_properties", "get_rng_state", "get_rng_state_all", "is_available", "manual_seed",
+    "manual_seed_all", "max_memory_allocated", "memory_allocated", "reset_peak_memory_stats", "set_autotune",
+    "set_deterministic", "set_device", "set_matmul_precision", "set_rng_state", "set_rng_state_all", "stream",
     "synchronize",
 ]  # fmt: skip
-__all__ += list(_TABLES)
+__all__ += list(_TENSOR_TYPES)
+
+
+def get_rng_state_all() -> list[tuple[int, int]]:
+    """The states of the devices, which are one state."""
+    return [get_rng_state()]
+
+
+def set_rng_state(new_state: tuple[int, int], device: str | devices.Device | int = "cuda") -> None:
+    """Restores a state from `get_rng_state`, for all devices and the host."""
+    generator.set_rng_state(new_state)
+
+
+def set_rng_state_all(new_states: Sequence[tuple[int, int]]) -> None:
+    """Restores the first of states from `get_rng_state_all`, for all devices and the host."""
+    set_rng_state(new_states[0])
 
 
 def set_matmul_precision(precision: str) -> None:

@@ -354,7 +354,7 @@ class EagerTensor(Tensor):
             raise refuse(f"expected a tensor that requires grad for retain_grad, got {self.desc} that requires none")
         self.handle.leaf = self.handle.leaf or Leaf()
 
-    def numpy(self) -> np.ndarray:  # type: ignore[override]
+    def numpy(self) -> np.ndarray:
         """The values as an array of NumPy, which shares the memory of a tensor on the host; a view's array shares the
         memory of its root.
 
@@ -372,27 +372,27 @@ class EagerTensor(Tensor):
         """The elements as nested lists of Python numbers."""
         return self.array.tolist()
 
-    def __bool__(self) -> bool:  # type: ignore[override]
+    def __bool__(self) -> bool:
         return bool(self.item())
 
-    def __int__(self) -> int:  # type: ignore[override]
+    def __int__(self) -> int:
         return int(self.item())
 
-    def __float__(self) -> float:  # type: ignore[override]
+    def __float__(self) -> float:
         return float(self.item())
 
-    def __complex__(self) -> complex:  # type: ignore[override]
+    def __complex__(self) -> complex:
         return complex(self.item())
 
-    def __index__(self) -> int:  # type: ignore[override]
+    def __index__(self) -> int:
         if not self.dtype.is_integer:
             raise TypeError(f"expected one integer as an index, got {self.desc}")
         return int(self.item())
 
-    def __contains__(self, value: Any) -> bool:  # type: ignore[override]
+    def __contains__(self, value: Any) -> bool:
         return bool((self.array == (value.array if isinstance(value, EagerTensor) else value)).any())
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:  # type: ignore[override]
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return np.array(self.numpy(), dtype=dtype, copy=copy)
 
     def __array_function__(self, function: Any, _: Any, args: Any, kwargs: Any) -> Any:

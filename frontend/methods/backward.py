@@ -79,7 +79,7 @@ def grad(
     allow_unused: bool | None = None,
     materialize_grads: bool = False,
     is_grads_batched: bool = False,
-) -> tuple[Tensor | None, ...]:
+) -> tuple[Tensor, ...]:
     """The gradients of the sum of `outputs`, weighted by `grad_outputs`, by `inputs`; no `grad` is changed.
 
     With `is_grads_batched`, `grad_outputs` have a first dimension more than `outputs`, and so do the gradients, one
@@ -107,7 +107,7 @@ def grad(
 
 def _batched(
     roots: Sequence[Tensor], inputs: Sequence[Tensor], grad_outputs: Any, retain: bool, **options: Any
-) -> tuple[Tensor | None, ...]:
+) -> tuple[Any, ...]:
     """The gradients for each slice of the weights along their first dimension, stacked.
 
     Raises:

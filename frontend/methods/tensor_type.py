@@ -68,13 +68,8 @@ class _TensorType(type):
         return dir(EagerTensor)
 
 
-if TYPE_CHECKING:
-
-    class Tensor(tensor.Tensor):
-        """The types that the metaclass of the class below accepts and returns."""
-
-        def __init__(self, *data: Any, **where: Any) -> None: ...
-
+if TYPE_CHECKING:  # every tensor is an instance, and a call returns a tensor
+    Tensor = tensor.Tensor
 else:
 
     class Tensor(metaclass=_TensorType):

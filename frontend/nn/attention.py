@@ -15,7 +15,7 @@ from oneflow.frontend.core.dispatch import as_tensor, dispatch_all
 from oneflow.frontend.functional.random import random_offset
 from oneflow.frontend.nn import init
 from oneflow.frontend.nn.layers import Linear, new_parameter
-from oneflow.frontend.nn.module import Module
+from oneflow.frontend.nn.module import Module, takes_device
 
 
 def scaled_dot_product_attention(
@@ -104,6 +104,7 @@ class MultiheadAttention(Module):
     `add_zero_attn` one of zeros.
     """
 
+    @takes_device
     def __init__(
         self,
         embed_dim: int,
@@ -117,6 +118,7 @@ class MultiheadAttention(Module):
         batch_first: bool = False,
         *,
         dtype: DType | None = None,
+        device: Any = None,
     ) -> None:
         super().__init__()
         if num_heads <= 0 or embed_dim % num_heads:

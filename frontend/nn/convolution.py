@@ -9,7 +9,7 @@ from oneflow.dialect.dtypes import DType
 from oneflow.frontend import functional as F  # noqa: N812
 from oneflow.frontend.functional.images import per_dimension
 from oneflow.frontend.nn.layers import new_parameter, reset
-from oneflow.frontend.nn.module import Module
+from oneflow.frontend.nn.module import Module, takes_device
 
 __all__ = [
     "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d",
@@ -65,6 +65,7 @@ class Convolution(_Windows):
     `padding_mode` is "zeros", or "reflect", "replicate" or "circular" as in `flow.nn.functional.pad`.
     """
 
+    @takes_device
     def __init__(
         self,
         in_channels: int,
@@ -78,6 +79,7 @@ class Convolution(_Windows):
         padding_mode: str = "zeros",
         *,
         dtype: DType | None = None,
+        device: Any = None,
     ) -> None:
         numbers = {"stride": stride, "padding": padding, "dilation": dilation}
         super().__init__((in_channels, out_channels), kernel_size, groups, numbers, padding_mode)
@@ -109,6 +111,7 @@ class Convolution(_Windows):
 class _ConvTranspose(_Windows):
     """A transposed convolution over `spatial` dimensions; see `flow.nn.functional.conv_transpose2d`."""
 
+    @takes_device
     def __init__(
         self,
         in_channels: int,
@@ -123,6 +126,7 @@ class _ConvTranspose(_Windows):
         padding_mode: str = "zeros",
         *,
         dtype: DType | None = None,
+        device: Any = None,
     ) -> None:
         numbers = {"stride": stride, "padding": padding, "output_padding": output_padding, "dilation": dilation}
         super().__init__((in_channels, out_channels), kernel_size, groups, numbers, padding_mode)

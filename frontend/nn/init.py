@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from oneflow.frontend.eager.tensor import EagerTensor
+from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.functional.random import numpy_generator
 
 #: The factor of the deviation after a function, so that activations keep their deviation.
@@ -30,7 +30,7 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     return GAINS[nonlinearity]
 
 
-def fans(tensor: EagerTensor) -> tuple[int, int]:
+def fans(tensor: Tensor) -> tuple[int, int]:
     """How many inputs reach one output of a weight, and how many outputs one input.
 
     Raises:
@@ -43,45 +43,43 @@ def fans(tensor: EagerTensor) -> tuple[int, int]:
     return shape[1] * window, shape[0] * window
 
 
-def _fill(tensor: EagerTensor, values: Any) -> EagerTensor:
+def _fill(tensor: Tensor, values: Any) -> Tensor:
     array = np.broadcast_to(np.asarray(values), tensor.array.shape)
     tensor.overwrite(array.astype(tensor.dtype.numpy), "init")
     return tensor
 
 
-def constant_(tensor: EagerTensor, val: float) -> EagerTensor:
+def constant_(tensor: Tensor, val: float) -> Tensor:
     """Every element `val`."""
     return _fill(tensor, val)
 
 
-def zeros_(tensor: EagerTensor) -> EagerTensor:
+def zeros_(tensor: Tensor) -> Tensor:
     """Every element 0."""
     return _fill(tensor, 0)
 
 
-def ones_(tensor: EagerTensor) -> EagerTensor:
+def ones_(tensor: Tensor) -> Tensor:
     """Every element 1."""
     return _fill(tensor, 1)
 
 
-def eye_(tensor: EagerTensor) -> EagerTensor:
+def eye_(tensor: Tensor) -> Tensor:
     """Fills a matrix with ones on the diagonal and zeros elsewhere."""
     return _fill(tensor, np.eye(*tensor.array.shape))
 
 
-def uniform_(tensor: EagerTensor, a: float = 0.0, b: float = 1.0) -> EagerTensor:
+def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0) -> Tensor:
     """Drawn evenly from [a, b)."""
     return _fill(tensor, numpy_generator().uniform(a, b, tensor.array.shape))
 
 
-def normal_(tensor: EagerTensor, mean: float = 0.0, std: float = 1.0) -> EagerTensor:
+def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0) -> Tensor:
     """Drawn from a normal distribution."""
     return _fill(tensor, numpy_generator().normal(mean, std, tensor.array.shape))
 
 
-def trunc_normal_(
-    tensor: EagerTensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0
-) -> EagerTensor:
+def trunc_normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0) -> Tensor:
     """Drawn from the part of a normal distribution in [a, b]; values outside are drawn again."""
     generator, shape = numpy_generator(), tensor.array.shape
     values = generator.normal(mean, std, shape)
@@ -95,18 +93,18 @@ def _over(variance: float, fan: int) -> float:
     return math.sqrt(variance / fan) if fan else 0.0
 
 
-def xavier_uniform_(tensor: EagerTensor, gain: float = 1.0) -> EagerTensor:
+def xavier_uniform_(tensor: Tensor, gain: float = 1.0) -> Tensor:
     """Drawn evenly, of the deviation gain * sqrt(2 / (inputs + outputs))."""
     bound = gain * _over(6, sum(fans(tensor)))
     return uniform_(tensor, -bound, bound)
 
 
-def xavier_normal_(tensor: EagerTensor, gain: float = 1.0) -> EagerTensor:
+def xavier_normal_(tensor: Tensor, gain: float = 1.0) -> Tensor:
     """Drawn normally, of the deviation gain * sqrt(2 / (inputs + outputs))."""
     return normal_(tensor, 0.0, gain * _over(2, sum(fans(tensor))))
 
 
-def _kaiming(tensor: EagerTensor, a: float, mode: str, nonlinearity: str) -> float:
+def _kaiming(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float:
     """The deviation gain / sqrt(fan)."""
     modes = dict(zip(("fan_in", "fan_out"), fans(tensor), strict=True))
     if mode not in modes:
@@ -115,21 +113,19 @@ def _kaiming(tensor: EagerTensor, a: float, mode: str, nonlinearity: str) -> flo
 
 
 def kaiming_uniform_(
-    tensor: EagerTensor, a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu"
-) -> EagerTensor:
+    tensor: Tensor, a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu"
+) -> Tensor:
     """Drawn evenly, of the deviation gain / sqrt(fan); `a` is the slope of leaky relu."""
     bound = math.sqrt(3) * _kaiming(tensor, a, mode, nonlinearity)
     return uniform_(tensor, -bound, bound)
 
 
-def kaiming_normal_(
-    tensor: EagerTensor, a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu"
-) -> EagerTensor:
+def kaiming_normal_(tensor: Tensor, a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu") -> Tensor:
     """Drawn normally, of the deviation gain / sqrt(fan); `a` is the slope of leaky relu."""
     return normal_(tensor, 0.0, _kaiming(tensor, a, mode, nonlinearity))
 
 
-def orthogonal_(tensor: EagerTensor, gain: float = 1.0) -> EagerTensor:
+def orthogonal_(tensor: Tensor, gain: float = 1.0) -> Tensor:
     """A matrix with orthonormal rows, or columns for fewer columns than rows, times gain; further dimensions count as
     columns.
 

@@ -25,7 +25,7 @@ from oneflow.frontend.functional.padding import as_batch
 from oneflow.frontend.functional.random import random_offset
 from oneflow.frontend.functional.updating import updated
 from oneflow.frontend.nn import init
-from oneflow.frontend.nn.module import Module, Parameter
+from oneflow.frontend.nn.module import Module, Parameter, takes_device
 
 __all__ = [
     "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "Embedding", "FusedBatchNorm1d", "FusedBatchNorm2d",
@@ -73,7 +73,16 @@ def new_parameter(*shape: int, dtype: DType | None = None, value: float = 0.0) -
 class Linear(Module):
     """x @ weight^T + bias: from `(.., in_features)` to `(.., out_features)`."""
 
-    def __init__(self, in_features: int, out_features: int, bias: bool = True, *, dtype: DType | None = None) -> None:
+    @takes_device
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        bias: bool = True,
+        *,
+        dtype: DType | None = None,
+        device: Any = None,
+    ) -> None:
         super().__init__()
         self.in_features, self.out_features = in_features, out_features
         self.weight = new_parameter(out_features, in_features, dtype=dtype)
@@ -116,6 +125,7 @@ class Embedding(Module):
         ValueError: `_weight` has another shape, or an option has no meaning here.
     """
 
+    @takes_device
     def __init__(
         self,
         num_embeddings: int,
@@ -128,6 +138,7 @@ class Embedding(Module):
         _weight: Any = None,
         *,
         dtype: DType | None = None,
+        device: Any = None,
     ) -> None:
         super().__init__()
         if scale_grad_by_freq or sparse:
@@ -180,7 +191,10 @@ class PReLU(Module):
     weights.
     """
 
-    def __init__(self, num_parameters: int = 1, init: float = 0.25, *, dtype: DType | None = None) -> None:
+    @takes_device
+    def __init__(
+        self, num_parameters: int = 1, init: float = 0.25, *, dtype: DType | None = None, device: Any = None
+    ) -> None:
         super().__init__()
         self.num_parameters = num_parameters
         self.weight = new_parameter(num_parameters, dtype=dtype, value=init)
@@ -212,6 +226,7 @@ class _Affine(Module):
 class LayerNorm(_Affine):
     """Normalization over the last dimensions, which are `normalized_shape`."""
 
+    @takes_device
     def __init__(
         self,
         normalized_shape: int | Sequence[int],
@@ -220,6 +235,7 @@ class LayerNorm(_Affine):
         bias: bool = True,
         *,
         dtype: DType | None = None,
+        device: Any = None,
     ) -> None:
         shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
         super().__init__(shape, elementwise_affine, elementwise_affine and bias, dtype)
@@ -237,6 +253,7 @@ class LayerNorm(_Affine):
 class RMSNorm(_Affine):
     """Division by the root of the mean square over the last dimensions, which are `normalized_shape`."""
 
+    @takes_device
     def __init__(
         self,
         normalized_shape: int | Sequence[int],
@@ -244,6 +261,7 @@ class RMSNorm(_Affine):
         elementwise_affine: bool = True,
         *,
         dtype: DType | None = None,
+        device: Any = None,
     ) -> None:
         shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
         super().__init__(shape, elementwise_affine, False, dtype)
@@ -257,6 +275,7 @@ class RMSNorm(_Affine):
 class GroupNorm(_Affine):
     """Normalization over each of `num_groups` groups of channels, dimension 1."""
 
+    @takes_device
     def __init__(
         self,
         num_groups: int,
@@ -265,6 +284,7 @@ class GroupNorm(_Affine):
         affine: bool = True,
         *,
         dtype: DType | None = None,
+        device: Any = None,
     ) -> None:
         if num_groups < 1 or num_channels % num_groups:
             raise ValueError(f"expected num_groups to divide {num_channels} channels, got {num_groups}")
@@ -289,6 +309,7 @@ class _BatchNorm(_Affine):
     #: The supported numbers of dimensions.
     ranks: tuple[int, ...] = ()
 
+    @takes_device
     def __init__(
         self,
         num_features: int,
@@ -298,6 +319,7 @@ class _BatchNorm(_Affine):
         track_running_stats: bool = True,
         *,
         dtype: DType | None = None,
+        device: Any = None,
     ) -> None:
         super().__init__((num_features,), affine, affine, dtype)
         self.num_features, self.eps, self.momentum = num_features, eps, momentum
@@ -355,6 +377,7 @@ class _InstanceNorm(_BatchNorm):
 
     spatial: int
 
+    @takes_device
     def __init__(
         self,
         num_features: int,
@@ -364,6 +387,7 @@ class _InstanceNorm(_BatchNorm):
         track_running_stats: bool = False,
         *,
         dtype: DType | None = None,
+        device: Any = None,
     ) -> None:
         super().__init__(num_features, eps, momentum, affine, track_running_stats, dtype=dtype)
 
@@ -397,7 +421,10 @@ class InstanceNorm3d(_InstanceNorm):
 class RMSLayerNorm(RMSNorm):
     """`RMSNorm` of the last dimension with the argument names of T5's layer."""
 
-    def __init__(self, hidden_size: int, eps: float = 1e-6, *, dtype: DType | None = None) -> None:
+    @takes_device
+    def __init__(
+        self, hidden_size: int, eps: float = 1e-6, *, dtype: DType | None = None, device: Any = None
+    ) -> None:
         super().__init__(hidden_size, eps, dtype=dtype)
         self.variance_epsilon = eps
 
@@ -465,6 +492,7 @@ class FusedMLP(Module):
     result. Without `skip_final_activation` the last map ends with a relu too.
     """
 
+    @takes_device
     def __init__(
         self,
         in_features: int,
@@ -475,6 +503,7 @@ class FusedMLP(Module):
         skip_final_activation: bool = False,
         *,
         dtype: DType | None = None,
+        device: Any = None,
     ) -> None:
         super().__init__()
         sizes = [in_features, *hidden_features, out_features]

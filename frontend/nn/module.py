@@ -10,7 +10,7 @@ import functools
 import inspect
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from oneflow.dialect import dtypes
 from oneflow.dialect.dtypes import DType
@@ -50,26 +50,20 @@ class Parameter(EagerTensor):
         self.requires_grad_(requires_grad)
 
 
-#: The package whose layers take `device` in addition to `dtype`.
-_LAYERS = __name__.rpartition(".")[0]
-_DEVICE = inspect.Parameter("device", inspect.Parameter.KEYWORD_ONLY, default=None)
+P = ParamSpec("P")
 
 
-def with_device(init: Callable[..., None]) -> Callable[..., None]:
-    """The `__init__` of a layer with the parameter `dtype`, extended by `device`: the layer is moved to the
-    device.
-    """
-    plain = inspect.signature(init)
-    if "dtype" not in plain.parameters or "device" in plain.parameters:
-        return init
+def takes_device(init: Callable[P, None]) -> Callable[P, None]:
+    """A decorator of the `__init__` of a layer with a parameter `device`: the layer is moved to the device."""
 
     @functools.wraps(init)
-    def init_on_device(self: Module, *args: Any, device: Any = None, **kwargs: Any) -> None:
-        init(self, *args, **kwargs)
+    def init_on_device(*args: P.args, **kwargs: P.kwargs) -> None:
+        device = kwargs.pop("device", None)
+        init(*args, **kwargs)
         if device is not None:
-            self.to(device)
+            module: Any = args[0]
+            module.to(device)
 
-    init_on_device.__signature__ = plain.replace(parameters=[*plain.parameters.values(), _DEVICE])  # type: ignore[attr-defined]
     return init_on_device
 
 
@@ -93,11 +87,6 @@ class Module(Stateful):
 
     Parameters, modules and buffers (`register_buffer`) have the names of their attributes.
     """
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        if cls.__module__.startswith(_LAYERS) and "__init__" in vars(cls):
-            cls.__init__ = with_device(cls.__init__)  # type: ignore[method-assign]
 
     def __init__(self) -> None:
         for name in ("_parameters", "_buffers", "_modules"):
