@@ -39,7 +39,7 @@ def all_reduce(tensor: Tensor) -> None:
 
 
 def all_gather(tensor_list: Sequence[Tensor], tensor: Tensor) -> None:
-    """Writes the tensor of rank i to place i of the list of every rank."""
+    """Writes the tensor of rank i to index i of the list of every rank."""
     _check_count(tensor_list, "all_gather")
     for target, shard in zip(tensor_list, _gathered(_read(tensor, "all_gather")), strict=True):
         _write(target, shard, "all_gather")
@@ -80,7 +80,7 @@ def broadcast(tensor: Tensor, src: int) -> None:
 
 
 def gather(tensor: Tensor, gather_list: Sequence[Tensor] | None = None, dst: int = 0) -> None:
-    """Writes the tensor of rank i to place i of the list of rank `dst`, which alone has one."""
+    """Writes the tensor of rank i to index i of the list of rank `dst`; other ranks have no list."""
     _check_rank(dst, "gather")
     shards = _gathered(_read(tensor, "gather"))
     if env.get_rank() == dst:

@@ -1,4 +1,4 @@
-"""Global tensors: tensors whose shards lie on the ranks of a placement.
+"""Global tensors: tensors whose shards are on the ranks of a placement.
 
     placement = flow.placement("cpu", ranks=[0, 1])
     x = flow.tensor(data).to_global(placement, flow.sbp.split(0))      x.sbp      x.to_local()

@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 def tensor_factory(function: Callable[..., T]) -> Callable[..., T]:
     """A decorator of functions that make a tensor: adds `device`, `placement` with `sbp`, and `requires_grad`; sizes
-    that come one by one may also come as `size`.
+    that are separate arguments may also be given as `size`.
 
     A tensor that a traced function makes is no leaf, even with `requires_grad`. `pin_memory` and `layout` are taken
     for programs of PyTorch: memory is pinned by copies to a device, and no tensor is sparse.

@@ -73,7 +73,7 @@ class Generator(Stateful):
         return self
 
     def seed(self) -> int:
-        """Restarts the seeds from a number of the system, which it gives."""
+        """Restarts the seeds from a random number of the operating system; returns the number."""
         self._restart(int.from_bytes(os.urandom(8)) & _WORD)
         return self.start
 
@@ -103,7 +103,7 @@ def manual_seed(seed: int) -> Generator:
 
 
 def seed() -> int:
-    """Restarts the seeds of this thread from a number of the system, which it gives."""
+    """Restarts the seeds of this thread from a random number of the operating system; returns the number."""
     return default_generator.seed()
 
 

@@ -13,7 +13,7 @@ from oneflow.passes.sbp import annotations as sbp_annotations
 from oneflow.passes.sbp.submeshes import WHOLE, crosses, placement_of, write_submeshes
 from oneflow.runtime.global_array import Placement
 
-#: The placement of an argument or result, None for the home, and its layout, None where that is open.
+#: The placement of an argument or result, None for the home, and its layout, None for a layout to be inferred.
 ValueLayout = tuple[Placement | None, NdSbp | None]
 
 

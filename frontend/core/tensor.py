@@ -202,11 +202,11 @@ class _ComputedNumber(Tensor):
     """
 
     __slots__ = ("_value", "a", "b", "kind")
-    number: dtypes.DType
+    element_type: dtypes.DType
 
     def __init__(self, kind: str, a: Any, b: Any = None) -> None:
         self.builder = (a if isinstance(a, Tensor) else b).builder
-        self.desc = TensorDesc((), self.number)
+        self.desc = TensorDesc((), self.element_type)
         self.kind, self.a, self.b, self._value = kind, a, b, None
 
     @property
@@ -222,7 +222,7 @@ class _ComputedNumber(Tensor):
         is_real = any(isinstance(x, Real) for x in (self, *self.operands))
         dtype = dtypes.float64 if is_real else dtypes.int64
         result = self.builder.call(_OPERATORS[self.kind], *(self._operand(x, dtype) for x in self.operands))[0]
-        return self._operand(result, self.number)
+        return self._operand(result, self.element_type)
 
     def _operand(self, operand: Any, dtype: dtypes.DType) -> Value:
         """An operand as a tensor of `dtype`."""
@@ -282,9 +282,9 @@ class Size(_ComputedNumber):
     """A dynamic size (int64): of a dimension, computed from such sizes and integers, or a rounded `Real`."""
 
     __slots__ = ()
-    number = dtypes.int64
+    element_type = dtypes.int64
 
-    def is_of(self, x: Tensor, at: int) -> bool:
+    def is_size_of(self, x: Tensor, at: int) -> bool:
         """Whether the size is the size of dimension `at` of `x`."""
         return not self.kind and self.a is x and self.b == at
 
@@ -296,7 +296,7 @@ class Real(_ComputedNumber):
     """A floating-point number (float64) computed from dynamic sizes, as Python computes with the sizes."""
 
     __slots__ = ()
-    number = dtypes.float64
+    element_type = dtypes.float64
 
 
 def _arithmetic(kind: str, name: str, swapped: bool) -> Callable[[Size, Any], Any]:

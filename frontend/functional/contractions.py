@@ -25,14 +25,13 @@ Labels = list[str]
 
 
 def einsum(equation: str, *operands: Any) -> Tensor:
-    """The sum of products that an equation such as "ij,jk->ik" states: letters name dimensions.
+    """The sum of products that an equation such as "ij,jk->ik" states: letters are labels of dimensions. A label that
+    the result lacks is summed over. A label that occurs twice in one operand selects the diagonal. "..." stands
+        for all further dimensions, which broadcast. Without "->" the result has the labels that occur once, in
+        alphabetical order, after the dimensions of "...". Operands may be given as one list.
 
-    A letter that the result lacks is summed over. A letter twice in one operand selects the diagonal. "..." stands
-    for all further dimensions, which broadcast. Without "->" the result has the letters that occur once, in
-    alphabetical order, after the dimensions of "...". Operands may be given as one list.
-
-    Raises:
-        OneFlowError: the equation does not fit the operands.
+        Raises:
+            OneFlowError: the equation does not fit the operands.
     """
     listed = list(operands[0]) if len(operands) == 1 and isinstance(operands[0], (list, tuple)) else list(operands)
     if not isinstance(equation, str) or not listed:

@@ -69,8 +69,8 @@ def cross_entropy(
 ) -> Tensor:
     """`nll_loss` of `log_softmax(input, 1)`; targets may also be probabilities in the shape of `input`.
 
-    `input` is (n, classes, ..), or (classes,) alone; `weight` is one number per class. `label_smoothing` is the share
-    of a target that is divided equally among all classes.
+    `input` is (n, classes, ..), or (classes,) alone; `weight` is one number per class. `label_smoothing` is the
+    fraction of a target that is divided equally among all classes.
     """
     x, target = as_tensor(input), as_tensor(target)
     if not 0 <= label_smoothing <= 1:

@@ -1,4 +1,4 @@
-"""Attention with several heads."""
+"""Multi-head attention."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def scaled_dot_product_attention(
 
     `query` is (.., l, width), `key` (.., s, width), `value` (.., s, n). A mask of bools keeps scores where true, a
     mask of floats is added; with `is_causal` a position attends to no later position. Weights are dropped with
-    `dropout_p`. Queries without visible keys give 0.
+    `dropout_p`. The result of a query without visible keys is 0.
     """
     query, key, value = (as_tensor(x) for x in (query, key, value))
     added = _mask(query, key, attn_mask, False)

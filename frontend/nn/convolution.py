@@ -39,7 +39,7 @@ class _Windows(Module):
             setattr(self, name, value if isinstance(value, str) else per_dimension(value, self.spatial, name))
 
     def make(self, out: int, within: int, bias: bool, dtype: DType | None) -> None:
-        """Makes the parameters: a weight of `out` rows with `within` channels, and one number per filter."""
+        """Makes the parameters: a weight of `out` filters with `within` channels, and a bias for each filter."""
         self.weight = new_parameter(out, within, *self.kernel_size, dtype=dtype)
         self.register_parameter("bias", new_parameter(self.out_channels, dtype=dtype) if bias else None)
         self.reset_parameters()
@@ -136,11 +136,11 @@ class _ConvTranspose(_Windows):
 
     def forward(self, x: Any, output_size: Sequence[int] | None = None) -> Any:
         """The transposed convolution of images; the results have the sizes `output_size`, if given."""
-        more = self.output_padding if output_size is None else self._more(x, output_size)
+        more = self.output_padding if output_size is None else self._output_padding_for(x, output_size)
         numbers = (self.stride, self.padding, more, self.groups, self.dilation)
         return type(self).function(x, self.weight, self.bias, *numbers)
 
-    def _more(self, x: Any, output_size: Sequence[int]) -> list[int]:
+    def _output_padding_for(self, x: Any, output_size: Sequence[int]) -> list[int]:
         """The output padding for images of the sizes `output_size`.
 
         Raises:

@@ -10,7 +10,7 @@ import numpy as np
 from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.functional.random import numpy_generator
 
-#: The factor of the deviation after a function, so that activations keep their deviation.
+#: The gains of activation functions: factors of the standard deviation of weights by which activations keep theirs.
 GAINS = {
     "linear": 1.0, "conv1d": 1.0, "conv2d": 1.0, "conv3d": 1.0, "sigmoid": 1.0, "tanh": 5 / 3,
     "relu": math.sqrt(2), "selu": 0.75,
@@ -31,7 +31,7 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
 
 
 def fans(tensor: Tensor) -> tuple[int, int]:
-    """How many inputs reach one output of a weight, and how many outputs one input.
+    """fan_in and fan_out of a weight: the inputs of one output, and the outputs of one input.
 
     Raises:
         ValueError: the weight has fewer than two dimensions.
@@ -70,12 +70,12 @@ def eye_(tensor: Tensor) -> Tensor:
 
 
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0) -> Tensor:
-    """Drawn evenly from [a, b)."""
+    """Uniform in [a, b)."""
     return _fill(tensor, numpy_generator().uniform(a, b, tensor.array.shape))
 
 
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0) -> Tensor:
-    """Drawn from a normal distribution."""
+    """Normally distributed."""
     return _fill(tensor, numpy_generator().normal(mean, std, tensor.array.shape))
 
 
@@ -89,23 +89,23 @@ def trunc_normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float 
 
 
 def _over(variance: float, fan: int) -> float:
-    """The deviation sqrt(variance / fan); 0 for an empty tensor."""
+    """The standard deviation sqrt(variance / fan); 0 for an empty tensor."""
     return math.sqrt(variance / fan) if fan else 0.0
 
 
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0) -> Tensor:
-    """Drawn evenly, of the deviation gain * sqrt(2 / (inputs + outputs))."""
+    """Uniform, with the standard deviation gain * sqrt(2 / (fan_in + fan_out))."""
     bound = gain * _over(6, sum(fans(tensor)))
     return uniform_(tensor, -bound, bound)
 
 
 def xavier_normal_(tensor: Tensor, gain: float = 1.0) -> Tensor:
-    """Drawn normally, of the deviation gain * sqrt(2 / (inputs + outputs))."""
+    """Normal, with the standard deviation gain * sqrt(2 / (fan_in + fan_out))."""
     return normal_(tensor, 0.0, gain * _over(2, sum(fans(tensor))))
 
 
 def _kaiming(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float:
-    """The deviation gain / sqrt(fan)."""
+    """The standard deviation gain / sqrt(fan)."""
     modes = dict(zip(("fan_in", "fan_out"), fans(tensor), strict=True))
     if mode not in modes:
         raise ValueError(f'expected mode to be "fan_in" or "fan_out", got {mode!r}')
@@ -115,13 +115,13 @@ def _kaiming(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float:
 def kaiming_uniform_(
     tensor: Tensor, a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu"
 ) -> Tensor:
-    """Drawn evenly, of the deviation gain / sqrt(fan); `a` is the slope of leaky relu."""
+    """Uniform, with the standard deviation gain / sqrt(fan); `a` is the slope of leaky relu."""
     bound = math.sqrt(3) * _kaiming(tensor, a, mode, nonlinearity)
     return uniform_(tensor, -bound, bound)
 
 
 def kaiming_normal_(tensor: Tensor, a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu") -> Tensor:
-    """Drawn normally, of the deviation gain / sqrt(fan); `a` is the slope of leaky relu."""
+    """Normal, with the standard deviation gain / sqrt(fan); `a` is the slope of leaky relu."""
     return normal_(tensor, 0.0, _kaiming(tensor, a, mode, nonlinearity))
 
 

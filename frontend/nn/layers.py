@@ -108,7 +108,7 @@ def reset(layer: Any) -> None:
 
 
 def draw(weight: Any, bias: Any) -> None:
-    """Draws evenly within 1 / sqrt(inputs) on either side, weights and bias."""
+    """Draws weights and bias, uniform in [-1 / sqrt(inputs), 1 / sqrt(inputs))."""
     init.kaiming_uniform_(weight, math.sqrt(5))
     inputs = init.fans(weight)[0]
     if bias is not None and inputs:
@@ -116,7 +116,8 @@ def draw(weight: Any, bias: Any) -> None:
 
 
 class Embedding(Module):
-    """The rows of `weight` at integers: from `(..)` to `(.., embedding_dim)`. Row `padding_idx` is and stays 0.
+    """A lookup table: the rows of `weight` at integer indices, from `(..)` to `(.., embedding_dim)`. Row
+    `padding_idx` is and stays 0.
 
     With `max_norm` rows whose `norm_type`-norm is larger are scaled to `max_norm` at their use. The rows are
     `_weight`, or drawn from the normal distribution.
@@ -303,7 +304,7 @@ class GroupNorm(_Affine):
 class _BatchNorm(_Affine):
     """Normalization of each channel, dimension 1, over the batch; in evaluation by running statistics.
 
-    `momentum` is the share of the newest batch in these statistics; None averages all batches equally.
+    `momentum` is the weight of the newest batch in these statistics; None averages all batches equally.
     """
 
     #: The supported numbers of dimensions.
@@ -330,7 +331,7 @@ class _BatchNorm(_Affine):
             self.register_buffer(name, wrapped(array) if track_running_stats else None)
 
     def forward(self, x: Any) -> Any:
-        """`x` normalized; in training mode the running statistics move.
+        """`x` normalized; in training mode the running statistics are updated.
 
         Raises:
             OneFlowError: the tensor has another number of dimensions.
@@ -392,7 +393,7 @@ class _InstanceNorm(_BatchNorm):
         super().__init__(num_features, eps, momentum, affine, track_running_stats, dtype=dtype)
 
     def forward(self, x: Any) -> Any:
-        """`x`, or one image without a batch, normalized; in training mode the running statistics move."""
+        """`x`, or one image without a batch, normalized; in training mode the running statistics are updated."""
         images, drop_batch = as_batch(x, self.spatial)
         statistics, own = (self.running_mean, self.running_var), self.training or self.running_mean is None
         affine, momentum = (self.weight, self.bias), self.momentum
@@ -460,7 +461,7 @@ class SyncBatchNorm(_BatchNorm):
     ranks = (2, 3, 4, 5)
 
     def forward(self, x: Any) -> Any:
-        """`x` normalized; in training mode the running statistics move.
+        """`x` normalized; in training mode the running statistics are updated.
 
         Raises:
             OneFlowError: in training mode every process of a job has its own tensor.
@@ -571,8 +572,8 @@ class MovingAverageMinMaxObserver(Module):
 
 
 class RReLU(Module):
-    """x where x is positive, else x times a slope: in training mode drawn evenly from [lower, upper) for each
-    element, otherwise their mean.
+    """x where x is positive, else x times a slope: in training mode uniform in [lower, upper) for each element,
+    otherwise their mean.
 
     Raises:
         ValueError: the slopes are in the wrong order.

@@ -75,7 +75,7 @@ class _Recurrent(Module):
             self.register_parameter(f"bias_{name}{suffix}", new_parameter(rows, dtype=dtype) if self.bias else None)
 
     def reset_parameters(self) -> None:
-        """Draws the parameters again: evenly within 1 / sqrt(hidden_size) on either side."""
+        """Draws the parameters again, uniform in [-1 / sqrt(hidden_size), 1 / sqrt(hidden_size))."""
         bound = 1 / math.sqrt(self.hidden_size) if self.hidden_size else 0.0
         for parameter in self.parameters():
             init.uniform_(parameter, -bound, bound)
@@ -332,6 +332,6 @@ class LSTM(_Layers):
 
 
 class GRU(_Layers):
-    """Layers whose gates keep the state before or put a new one in its place."""
+    """Layers whose gates keep the previous state or replace it."""
 
     gates, step = 3, staticmethod(_gru)

@@ -67,9 +67,9 @@ class _Layer(Module):
             self.add_module(f"dropout{number}", Dropout(dropout))
         self.norm_first, self.activation = norm_first, _activation(activation)
 
-    def residual(self, x: Any, number: int, part: Callable[[Any], Any]) -> Any:
+    def residual(self, x: Any, index: int, part: Callable[[Any], Any]) -> Any:
         """The sum of `x` and a block applied to `x`."""
-        norm, dropout = getattr(self, f"norm{number}"), getattr(self, f"dropout{number}")
+        norm, dropout = getattr(self, f"norm{index}"), getattr(self, f"dropout{index}")
         if self.norm_first:
             return F.add(x, dropout(part(norm(x))))
         return norm(F.add(x, dropout(part(x))))

@@ -25,7 +25,8 @@ def clip_grad_norm_(
     norm_type: float = 2.0,
     error_if_nonfinite: bool = False,
 ) -> Any:
-    """Scales gradients in place so that their norm, of all together, is at most `max_norm`; the norm before.
+    """Scales gradients in place so that the norm of all gradients together is at most `max_norm`; returns the norm
+    before the scaling.
 
     `norm_type` is any number, or infinity for the largest absolute value; with 0 the norm is the number of gradients
     that are not all 0.

@@ -73,7 +73,7 @@ def _scatter_elements(
 
 
 def scattered(x: Tensor, rows: Tensor, updates: Tensor, reduction: str = "none") -> Tensor:
-    """`x` with updates at rows of positions; several at one place are combined, or the last one stays."""
+    """`x` with updates at rows of positions; updates of one position are combined, or the last one is kept."""
     if reduction == "none":
         return dispatch("tensor_scatter_nd_update", x, updates, rows)
     if reduction == "add":

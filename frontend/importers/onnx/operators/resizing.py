@@ -183,10 +183,10 @@ def _weights(
     reach = math.ceil((2 if mode == "cubic" else 1) / scale)
     kernel = _cubic if mode == "cubic" else _linear
     matrix = np.zeros((len(at), size))
-    for row, place in enumerate(at):
-        base = math.floor(place)
+    for row, coordinate in enumerate(at):
+        base = math.floor(coordinate)
         neighbours = np.arange(base - reach + 1, base + reach + 1)
-        weights = kernel(np.abs(neighbours - place) * scale, a)
+        weights = kernel(np.abs(neighbours - coordinate) * scale, a)
         inside = (neighbours >= 0) & (neighbours < size)
         if exclude_outside:
             weights = np.where(inside, weights, 0)
