@@ -90,7 +90,7 @@ def gather(tensor: Tensor, gather_list: Sequence[Tensor] | None = None, dst: int
 
 
 def reduce(tensor: Tensor, dst: int) -> None:
-    """Replaces the tensor of rank `dst` by the sum over the ranks; the tensors of other ranks stay."""
+    """Replaces the tensor of rank `dst` by the sum over the ranks; the tensors of other ranks do not change."""
     _check_rank(dst, "reduce")
     total = _summed(_read(tensor, "reduce"))
     if env.get_rank() == dst:

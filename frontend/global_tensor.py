@@ -193,7 +193,7 @@ def to_local(x: EagerTensor, *, copy: bool = False) -> Tensor:
 
     If one process has all ranks, the shard of the first.
 
-    The gradient by `x` has the layout of `x`: every rank gives the gradient of its own shard.
+    The gradient by `x` has the layout of `x`: every rank passes the gradient of its own shard.
 
     Raises:
         RuntimeError: `x` is no global tensor, or this rank has no shard of it.

@@ -34,7 +34,7 @@ class Generator(Stateful):
     """Seeds for random functions, which have a parameter `generator`; the default is the generator of the thread.
 
     Attributes:
-        start: the number that the seeds were restarted from.
+        start: the seed that the sequence was restarted from.
         upcoming: seeds that are computed and not taken, the next one last.
         computed: the number of seeds that were computed since the restart.
 
@@ -78,7 +78,7 @@ class Generator(Stateful):
         return self.start
 
     def initial_seed(self) -> int:
-        """The number that the seeds were restarted from."""
+        """The seed that the sequence was restarted from."""
         return self.start
 
     def get_state(self) -> tuple[int, int]:
@@ -108,7 +108,7 @@ def seed() -> int:
 
 
 def initial_seed() -> int:
-    """The number that the seeds of this thread were restarted from."""
+    """The seed that the sequence of this thread was restarted from."""
     return default_generator.initial_seed()
 
 

@@ -58,7 +58,7 @@ class PlacementCollector:
         return f"p{self.known.index(placement)}"
 
     def named(self, name: str) -> Placement:
-        """The placement of a name that `add` gave."""
+        """The placement of a name that `add` returned."""
         return self.known[int(name.removeprefix("p"))]
 
     def with_axes_of(self, sbp: object) -> Placement | None:

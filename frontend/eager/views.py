@@ -398,7 +398,7 @@ class ViewCopy:
         return [self._view_fn(arrays[0]).copy()]
 
     def reads(self, index: int) -> bool:
-        """Whether the elements of operand `index` are read: other operands give sizes."""
+        """Whether the elements of operand `index` are read: other operands are read for their sizes alone."""
         return index == 0
 
 

@@ -124,7 +124,7 @@ def _labels(equation: str, text: str, rank: int) -> Labels:
 
 
 def _diagonals(x: Tensor, labels: Labels) -> tuple[Tensor, Labels]:
-    """A tensor without labels that occur twice: the diagonal of their dimensions stays."""
+    """A tensor without labels that occur twice: their dimensions are replaced by the diagonal."""
     while repeated := [label for label in labels if labels.count(label) > 1]:
         first = labels.index(repeated[0])
         second = labels.index(repeated[0], first + 1)

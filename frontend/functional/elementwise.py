@@ -317,7 +317,8 @@ def _in_shape_of(x: Tensor, filled: Tensor) -> Tensor:
 def clamp(x: Any, min: Any = None, max: Any = None) -> Tensor:
     """`x` limited to [min, max]; each bound is a number, a tensor or None.
 
-    NaN stays; a bound that is NaN makes all elements NaN. The result has the common element type of x and the bounds.
+    NaN is kept; a bound that is NaN makes all elements NaN. The result has the common element type of x and the
+    bounds.
     """
     if min is None and max is None:
         raise fail("expected min, max or both for clamp, got neither")

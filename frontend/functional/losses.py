@@ -35,7 +35,7 @@ def reduced(loss: Tensor, reduction: str) -> Tensor:
 
 
 def _common_operands(input: Any, *others: Any) -> list[Any]:
-    """Tensors of one element type, the others in the shape of the first; None stays."""
+    """Tensors of one element type, the others in the shape of the first; None is kept."""
     tensors = [v for v in others if v is not None]
     x, *rest = as_common(input, *tensors)
     shaped = iter([t if t.shape == x.shape else sh.expand_as(t, x) for t in rest])

@@ -366,7 +366,9 @@ def flip(x: Any, dims: int | Sequence[int]) -> Tensor:
 
 
 def roll(x: Any, shifts: int | Sequence[int], dims: int | Sequence[int] | None = None) -> Tensor:
-    """`x` with its elements moved by `shifts` along `dims`; elements at the end go to the front; None: flattened."""
+    """`x` with its elements moved by `shifts` along `dims`; elements that are moved beyond the end reappear at the
+    front; without `dims` as one flattened dimension.
+    """
     x = as_tensor(x)
     if dims is None:
         return reshape_as(roll(reshape(x, (-1,)), shifts, 0), x)

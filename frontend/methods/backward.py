@@ -86,7 +86,7 @@ def grad(
     With `is_grads_batched`, `grad_outputs` have a first dimension more than `outputs`, and so do the gradients, one
     for each slice of `grad_outputs`. A gradient is zeros where the outputs depend on an input whose gradient
     vanishes, as in second derivatives of `relu`. In a compiled function `inputs` are captured leaves; `flow.grad`
-    gives gradients by other tensors.
+    computes gradients by other tensors.
 
     Raises:
         RuntimeError: as `backward`; or the outputs do not depend on an input, unless `allow_unused` (its gradient is

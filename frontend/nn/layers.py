@@ -117,7 +117,7 @@ def draw(weight: Any, bias: Any) -> None:
 
 class Embedding(Module):
     """A lookup table: the rows of `weight` at integer indices, from `(..)` to `(.., embedding_dim)`. Row
-    `padding_idx` is and stays 0.
+    `padding_idx` is always 0.
 
     With `max_norm` rows whose `norm_type`-norm is larger are scaled to `max_norm` at their use. The rows are
     `_weight`, or drawn from the normal distribution.

@@ -63,7 +63,7 @@ class BasePruningMethod(Reparametrization):
 
     @classmethod
     def apply(cls, module: Module, name: str, *args: Any, importance_scores: Any = None, **kwargs: Any) -> Any:
-        """Prunes a parameter of a module, of which earlier prunings stay; returns the hook.
+        """Prunes a parameter of a module, in addition to earlier prunings; returns the hook.
 
         Raises:
             ValueError: the importances have another shape than the parameter.
@@ -282,7 +282,7 @@ class CustomFromMask(BasePruningMethod):
 
 
 def identity(module: M, name: str) -> M:
-    """Prunes nothing of a parameter, but gives it a mask."""
+    """Adds a mask to a parameter that prunes nothing."""
     Identity.apply(module, name)
     return module
 

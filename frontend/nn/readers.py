@@ -53,7 +53,7 @@ def _placed(tensor: Any) -> Any:
 class Reader(Module):
     """A module that reads a batch in each call by an operator without operands.
 
-    `device`, or `placement` and `sbp`, say where the batch goes.
+    `device`, or `placement` and `sbp`, are the device or the ranks of the batch.
     """
 
     def __init__(self, operator: str, options: dict[str, Any], device: Any, placement: Any, sbp: Any) -> None:

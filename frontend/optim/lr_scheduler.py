@@ -166,7 +166,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
     """From the first rate to `eta_min` along half a cosine, repeatedly from the first rate.
 
     A cycle has `T_0` steps, the next cycle `T_mult` times as many. The first rate is multiplied by `decay_rate` at
-    each restart; after `restart_limit` restarts, if that is not 0, the rate stays `eta_min`.
+    each restart; after `restart_limit` restarts, if that is not 0, the rate is `eta_min`.
     """
 
     def __init__(

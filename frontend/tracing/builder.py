@@ -347,7 +347,7 @@ class TraceBuilder(IRBuilder, TensorBuilder):
         return super().wrap(value) if isinstance(value, ir.Value) else self.constant(value)
 
     def constant(self, value: Any) -> Tensor:
-        """The current values of an array; the same array, unchanged, gives the same tensor again."""
+        """The current values of an array; the same tensor for the same, unchanged array."""
         array = to_array(value)
         known = self._constants.get(id(value))
         if known is not None and np.array_equal(known[1], array):

@@ -153,7 +153,7 @@ class Captures:
 
     @contextmanager
     def computed(self, values: Sequence[tuple[EagerTensor, Tensor]]) -> Iterator[None]:
-        """A context in which reads of captured leaves give tensors that were computed from the leaves."""
+        """A context in which captured leaves are read as tensors that were computed from the leaves."""
         replaced: list[tuple[dict[Leaf, Tensor], Leaf, Tensor, Tensor]] = []
         for tensor, value in values:
             views, leaf = self.state(tensor).views, tensor.variable.leaf

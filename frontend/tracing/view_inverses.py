@@ -81,7 +81,7 @@ def _itself(builder: Any, base: Value, value: Value, attrs: Attrs) -> Any:
     return value
 
 
-#: For each view operator, a function of the builder, the base, the updated view and the attributes that gives the
+#: For each view operator, a function of the builder, the base, the updated view and the attributes that returns the
 #: updated base; None where several elements of the view are one element of the base.
 VIEW_INVERSES: dict[str, Callable[[Any, Value, Value, Attrs], Any]] = {
     "reshape": _reshaped, "reshape_like": _reshaped, "squeeze": _reshaped, "expand_dims": _reshaped,

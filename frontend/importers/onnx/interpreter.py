@@ -44,7 +44,7 @@ _MAX_DIMENSIONS = 64
 
 @dataclass
 class Scope:
-    """The values of one graph by name, and the model's inputs that each follows from."""
+    """The values of one graph by name, and the model's inputs that each is computed from."""
 
     outer: Scope | None = None
     values: dict[str, Any] = field(default_factory=dict)

@@ -26,7 +26,7 @@ from oneflow.frontend.importers.onnx.types import NAMES, type_name
 
 #: The most elements that a sparse constant may have in dense form.
 _MAX_SPARSE_ELEMENTS = 2**28
-#: The most nodes of a model whose functions are expanded, and graphs and functions inside each other.
+#: The most nodes of a model whose functions are expanded, and the most nesting levels of graphs and functions.
 _MAX_NODES, MAX_DEPTH = 2**20, 64
 _MAX_OPSET = onnx.defs.onnx_opset_version()
 
@@ -62,7 +62,7 @@ class _Expansion:
         """The nodes of a graph, of the functions that it calls, and of the graphs in its nodes.
 
         Raises:
-            OnnxError: they are too many, or too deep inside each other.
+            OnnxError: there are too many, or they are nested too deeply.
         """
         if id(graph) not in self._counts:
             if self._depth == MAX_DEPTH:
@@ -85,7 +85,7 @@ class _Expansion:
 
 
 def _proto(source: Any) -> tuple[ModelProto, Path | None]:
-    """The protobuf, and the file that it comes from."""
+    """The protobuf, and the file that it was read from."""
     if isinstance(source, ModelProto):
         return source, None
     if isinstance(source, bytes):

@@ -226,7 +226,7 @@ def _known_dtype(dtype: torch.dtype) -> DType | None:
 
 
 def _checked(node: fx.Node, result: Any, expected: Any) -> Any:
-    """The results in the element types, and with the static sizes, that PyTorch gives them.
+    """The results in the element types, and with the static sizes, that they have in PyTorch.
 
     Raises:
         UnsupportedError: a result has another shape than in PyTorch.

@@ -174,6 +174,6 @@ def _max_unpool(
     unpooled = F.reshape(flat, own)
     if output_shape is None:
         return unpooled
-    # Positions count in the smaller result; the larger one has zeros behind it.
+    # Positions count in the smaller result; the larger one is padded with zeros.
     after = [int(n) - m for n, m in zip(output_shape, own, strict=True)]
     return F.pad(unpooled, [amount for last in reversed(after) for amount in (0, last)])

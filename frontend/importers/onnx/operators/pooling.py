@@ -33,7 +33,7 @@ class Windows:
 
     Attributes:
         around: the padding that the model asks for, before and after each spatial dimension.
-        further: the additional padding behind, where sizes of results are rounded up.
+        further: the additional padding at the end, where sizes of results are rounded up.
     """
 
     kernel: Sequence[int]

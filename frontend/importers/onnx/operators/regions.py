@@ -149,7 +149,7 @@ def _roi_align(
 
 def _sampled(first: float, length: float, count: int, ratio: int, size: int) -> tuple[np.ndarray, np.ndarray]:
     """The two elements of a dimension around each sample of each part of a region, and their weights:
-    `(count, samples, 2)`. Samples outside weigh nothing.
+    `(count, samples, 2)`. Samples outside have the weight 0.
     """
     samples = ratio or max(math.ceil(length / count), 1)
     expect_small(count * samples * size, "samples of a region")

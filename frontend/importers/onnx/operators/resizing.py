@@ -178,7 +178,9 @@ def _positions(own: int, result: int, factor: float, mode: str, region: Any) -> 
 def _weights(
     at: np.ndarray, size: int, mode: str, scale: float, a: float, exclude_outside: bool, antialias: bool
 ) -> np.ndarray:
-    """The matrix whose rows weigh the elements of a dimension; positions outside count at the ends."""
+    """The matrix whose rows are the weights of the elements of a dimension; positions outside are clamped to the
+    ends.
+    """
     expect_small(len(at) * size, "weights along a resized axis")
     reach = math.ceil((2 if mode == "cubic" else 1) / scale)
     kernel = _cubic if mode == "cubic" else _linear
