@@ -1,5 +1,6 @@
 """Writes `docs/ops.md`, `docs/coverage.md`, `docs/passes.md`, `dialect/operator_index.py` and parts of
-`docs/user-operators.md` from the registries of the project, and the outputs of examples in `docs/architecture.md`.
+`docs/user-operators.md` from the registries of the project, the outputs of examples in `docs/architecture.md`, and
+the types of functions in `src/oneflow`.
 
 python docs/generate.py            writes the files
 python docs/generate.py --check    prints how the files differ from the registries; the exit status is 1 if they do
@@ -28,6 +29,7 @@ from oneflow.passes.registry import PASSES, PIPELINES
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "test/conformance"))
 import examples_of_stages
+import function_types
 import names as documented
 
 DOCS = Path(__file__).parent
@@ -219,6 +221,9 @@ PAGES = {
     "passes.md": passes,
     "user-operators.md": user_operators,
     "../dialect/operator_index.py": operator_index,
+    "../src/oneflow/_functions.pyi": function_types.functions,
+    "../src/oneflow/_tensor_types.pyi": function_types.tensor_types,
+    "../src/oneflow/special.pyi": function_types.special_functions,
 }
 
 

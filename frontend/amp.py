@@ -84,8 +84,8 @@ class Policy:
     def _covers(self, operands: Sequence[Any]) -> bool:
         """Whether operands are on the kind of device; a captured tensor tells it before the function does."""
         tensors = sorted((x for x in operands if isinstance(x, Tensor)), key=lambda x: not isinstance(x, EagerTensor))
-        place: Any = tensors[0] if tensors else None
-        return not self.device_type or place is None or place.device.type == self.device_type
+        first: Any = tensors[0] if tensors else None
+        return not self.device_type or first is None or first.device.type == self.device_type
 
 
 def _cast(x: Any, dtype: DType) -> Any:
@@ -182,7 +182,7 @@ class StaticGradScaler:
         return self._scale
 
     def update_scale(self, finite: bool) -> None:
-        """Nothing: the factor is constant."""
+        """Does nothing: the factor is constant."""
 
 
 class GradScaler:
@@ -217,7 +217,7 @@ class GradScaler:
         return self._enabled
 
     def get_scale(self) -> float:
-        """The present factor."""
+        """The current factor."""
         return self._scale if self._enabled else 1.0
 
     def scale(self, outputs: Any) -> Any:
@@ -281,7 +281,7 @@ class GradScaler:
         }  # fmt: skip
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Goes on from a state."""
+        """Restores a state."""
         self._scale, self._finite_steps = state_dict["scale"], state_dict["_growth_tracker"]
         self._growth_factor, self._backoff_factor = state_dict["growth_factor"], state_dict["backoff_factor"]
         self._growth_interval = state_dict["growth_interval"]
@@ -293,8 +293,10 @@ def _parameters(optimizer: Any) -> list[Any]:
 
 @no_grad()
 def unscaled(parameters: Iterable[Any], scale: Callable[[], float]) -> Tensor:
-    """Divides gradients by a factor, which compiled functions read at every run; whether all of them are finite."""
-    factor = F.reciprocal(current_builder().number(scale, dtypes.float32))
+    """Divides gradients by a factor, which compiled functions read at every run; returns whether all gradients are
+    finite.
+    """
+    factor = F.reciprocal(current_builder().runtime_scalar(scale, dtypes.float32))
     counts = [F.full((), 0, dtype=dtypes.int64)]
     for p in parameters:
         wide = common_dtype(p.grad.dtype, dtypes.float32)  # the factor may be too small for 16 bits

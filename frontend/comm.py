@@ -18,6 +18,7 @@ from oneflow.frontend.core.devices import Device
 from oneflow.frontend.core.dispatch import current_builder
 from oneflow.frontend.core.errors import fail, refuse
 from oneflow.frontend.core.shape import Shape
+from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.eager.constructors import tensor as make
 from oneflow.frontend.eager.tensor import EagerTensor
 from oneflow.frontend.methods.methods import to
@@ -32,25 +33,25 @@ __all__ = [
 _MAX_RANK = 16
 
 
-def all_reduce(tensor: EagerTensor) -> None:
+def all_reduce(tensor: Tensor) -> None:
     """Replaces the tensor of every rank by the sum over the ranks."""
     _write(tensor, _summed(_read(tensor, "all_reduce")), "all_reduce")
 
 
-def all_gather(tensor_list: Sequence[EagerTensor], tensor: EagerTensor) -> None:
-    """Writes the tensor of rank i to place i of the list of every rank."""
+def all_gather(tensor_list: Sequence[Tensor], tensor: Tensor) -> None:
+    """Writes the tensor of rank i to index i of the list of every rank."""
     _check_count(tensor_list, "all_gather")
     for target, shard in zip(tensor_list, _gathered(_read(tensor, "all_gather")), strict=True):
         _write(target, shard, "all_gather")
 
 
-def all_gather_into_tensor(output_tensor: EagerTensor, input_tensor: EagerTensor) -> None:
+def all_gather_into_tensor(output_tensor: Tensor, input_tensor: Tensor) -> None:
     """Writes the tensors of all ranks, one after the other along dimension 0, to the output of every rank."""
     shards = _gathered(_read(input_tensor, "all_gather_into_tensor"))
     _write(output_tensor, shards.reshape(output_tensor.shape), "all_gather_into_tensor")
 
 
-def all_to_all(output_tensor_list: Sequence[EagerTensor], input_tensor_list: Sequence[EagerTensor]) -> None:
+def all_to_all(output_tensor_list: Sequence[Tensor], input_tensor_list: Sequence[Tensor]) -> None:
     """Writes input i of rank j to output j of rank i."""
     for tensors in (output_tensor_list, input_tensor_list):
         _check_count(tensors, "all_to_all")
@@ -69,7 +70,7 @@ def barrier() -> None:
     _summed(np.zeros(1, np.int64))
 
 
-def broadcast(tensor: EagerTensor, src: int) -> None:
+def broadcast(tensor: Tensor, src: int) -> None:
     """Replaces the tensor of every rank by the tensor of rank `src`."""
     array = np.array(_read(tensor, "broadcast"))
     _check_rank(src, "broadcast")
@@ -78,8 +79,8 @@ def broadcast(tensor: EagerTensor, src: int) -> None:
     _write(tensor, array, "broadcast")
 
 
-def gather(tensor: EagerTensor, gather_list: Sequence[EagerTensor] | None = None, dst: int = 0) -> None:
-    """Writes the tensor of rank i to place i of the list of rank `dst`, which alone has one."""
+def gather(tensor: Tensor, gather_list: Sequence[Tensor] | None = None, dst: int = 0) -> None:
+    """Writes the tensor of rank i to index i of the list of rank `dst`; other ranks have no list."""
     _check_rank(dst, "gather")
     shards = _gathered(_read(tensor, "gather"))
     if env.get_rank() == dst:
@@ -88,29 +89,29 @@ def gather(tensor: EagerTensor, gather_list: Sequence[EagerTensor] | None = None
             _write(target, shard, "gather")
 
 
-def reduce(tensor: EagerTensor, dst: int) -> None:
-    """Replaces the tensor of rank `dst` by the sum over the ranks; the tensors of other ranks stay."""
+def reduce(tensor: Tensor, dst: int) -> None:
+    """Replaces the tensor of rank `dst` by the sum over the ranks; the tensors of other ranks do not change."""
     _check_rank(dst, "reduce")
     total = _summed(_read(tensor, "reduce"))
     if env.get_rank() == dst:
         _write(tensor, total, "reduce")
 
 
-def reduce_scatter(output: EagerTensor, input_list: Sequence[EagerTensor]) -> None:
+def reduce_scatter(output: Tensor, input_list: Sequence[Tensor]) -> None:
     """Writes the sum over the ranks of input i to the output of rank i."""
     _check_count(input_list, "reduce_scatter")
     totals = _summed(np.stack([_read(x, "reduce_scatter") for x in input_list]))
     _write(output, totals[env.get_rank()], "reduce_scatter")
 
 
-def reduce_scatter_tensor(output_tensor: EagerTensor, input_tensor: EagerTensor) -> None:
+def reduce_scatter_tensor(output_tensor: Tensor, input_tensor: Tensor) -> None:
     """Writes part i of the sum over the ranks, cut along dimension 0, to the output of rank i."""
     total = _summed(_read(input_tensor, "reduce_scatter_tensor"))
     part = total.reshape(env.get_world_size(), -1)[env.get_rank()]
     _write(output_tensor, part.reshape(output_tensor.shape), "reduce_scatter_tensor")
 
 
-def scatter(tensor: EagerTensor, scatter_list: Sequence[EagerTensor] | None = None, src: int = 0) -> None:
+def scatter(tensor: Tensor, scatter_list: Sequence[Tensor] | None = None, src: int = 0) -> None:
     """Writes tensor i of the list of rank `src`, which alone has one, to the tensor of rank i."""
     _check_rank(src, "scatter")
     shards = np.zeros((env.get_world_size(), *tensor.shape), _read(tensor, "scatter").dtype)
@@ -122,7 +123,7 @@ def scatter(tensor: EagerTensor, scatter_list: Sequence[EagerTensor] | None = No
     _write(tensor, shards[env.get_rank()], "scatter")
 
 
-def send(tensor: EagerTensor, dst: int, send_meta: bool = True) -> None:
+def send(tensor: Tensor, dst: int, send_meta: bool = True) -> None:
     """Sends the tensor to rank `dst`, which calls `recv`; with `send_meta` its shape and element type first."""
     _check_rank(dst, "send", other=True)
     array = _read(tensor, "send")
@@ -141,8 +142,8 @@ def recv(
     dtype: DType | None = None,
     device: Device | str | None = None,
     *,
-    out: EagerTensor | None = None,
-) -> EagerTensor:
+    out: Tensor | None = None,
+) -> Tensor:
     """The tensor that rank `src` sends: of the given shape and type, or of a shape and type that are sent first.
 
     With `out` the tensor is written there.

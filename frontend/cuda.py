@@ -1,4 +1,4 @@
-"""`flow.cuda`: which devices there are, their memory, streams.
+"""`flow.cuda`: CUDA devices, their memory, streams.
 
 with flow.cuda.stream(flow.cuda.Stream()):
     y = f(x)
@@ -7,13 +7,13 @@ flow.cuda.synchronize()
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from oneflow.dialect.deprecated import takes_previous_names
-from oneflow.frontend.core import devices
+from oneflow.frontend.core import devices, generator
 from oneflow.frontend.core.compilation import COMPILE_OPTIONS
-from oneflow.frontend.core.generator import get_rng_state, manual_seed, set_rng_state
 from oneflow.frontend.methods.tensor_type import typed_tensors
 from oneflow.lowering.options import AUTOTUNE, DETERMINISTIC, PRECISION, PRECISIONS
 from oneflow.runtime import device_array
@@ -21,25 +21,36 @@ from oneflow.runtime.backends import ACCELERATORS
 
 _BACKEND = ACCELERATORS["cuda"]
 
-#: The classes of tensors on devices, and the random state, which devices share with the host.
-_TABLES = {
-    **typed_tensors("cuda"),
-    "get_rng_state": get_rng_state,
-    "get_rng_state_all": lambda: [get_rng_state()],
-    "manual_seed": manual_seed,
-    "manual_seed_all": manual_seed,
-    "set_rng_state": lambda new_state, device="cuda": set_rng_state(new_state),
-    "set_rng_state_all": lambda new_states: set_rng_state(new_states[0]),
-}
-globals().update(_TABLES)
+#: The classes of tensors on devices.
+_TENSOR_TYPES = typed_tensors("cuda")
+globals().update(_TENSOR_TYPES)
+#: The random state, which devices share with the host.
+manual_seed = manual_seed_all = generator.manual_seed
+get_rng_state = generator.get_rng_state
 
 __all__ = [
     "Stream", "current_device", "current_stream", "device_count", "empty_cache", "get_device_capability",
-    "get_device_name", "get_device_properties", "is_available", "max_memory_allocated", "memory_allocated",
-    "reset_peak_memory_stats", "set_autotune", "set_deterministic", "set_device", "set_matmul_precision", "stream",
+    "get_device_name", "get_device_properties", "get_rng_state", "get_rng_state_all", "is_available", "manual_seed",
+    "manual_seed_all", "max_memory_allocated", "memory_allocated", "reset_peak_memory_stats", "set_autotune",
+    "set_deterministic", "set_device", "set_matmul_precision", "set_rng_state", "set_rng_state_all", "stream",
     "synchronize",
 ]  # fmt: skip
-__all__ += list(_TABLES)
+__all__ += list(_TENSOR_TYPES)
+
+
+def get_rng_state_all() -> list[tuple[int, int]]:
+    """The states of the devices, which are one state."""
+    return [get_rng_state()]
+
+
+def set_rng_state(new_state: tuple[int, int], device: str | devices.Device | int = "cuda") -> None:
+    """Restores a state from `get_rng_state`, for all devices and the host."""
+    generator.set_rng_state(new_state)
+
+
+def set_rng_state_all(new_states: Sequence[tuple[int, int]]) -> None:
+    """Restores the first of states from `get_rng_state_all`, for all devices and the host."""
+    set_rng_state(new_states[0])
 
 
 def set_matmul_precision(precision: str) -> None:
@@ -47,7 +58,7 @@ def set_matmul_precision(precision: str) -> None:
 
     Args:
         precision: "ieee", exact products (the default); "tf32", tensor cores with 10 bits of mantissa; or "tf32x3",
-            three such products, which come near float32.
+            three such products, nearly as exact as float32.
 
     Raises:
         ValueError: there is no such precision.
@@ -78,8 +89,8 @@ def set_autotune(autotune: bool) -> None:
 
 
 def current_device() -> int:
-    """The number of the device that the name "cuda" stands for: the device of `set_device`, by default the first."""
-    return devices.CURRENT_NUMBER[0]
+    """The index of the device that the name "cuda" stands for: the device of `set_device`, by default the first."""
+    return devices.CURRENT_INDEX[0]
 
 
 @takes_previous_names("argument of flow.cuda.set_device")
@@ -89,7 +100,7 @@ def set_device(device: str | devices.Device | int) -> None:
     Raises:
         CudaError: there is no such device.
     """
-    devices.CURRENT_NUMBER[0] = _BACKEND.open_device(_number(device)).ordinal
+    devices.CURRENT_INDEX[0] = _BACKEND.open_device(_index(device)).ordinal
 
 
 @dataclass(frozen=True)
@@ -110,7 +121,7 @@ def get_device_properties(device: str | devices.Device | int | None = None) -> P
     Raises:
         CudaError: there is no such device.
     """
-    return Properties(*_BACKEND.open_device(_number(device)).properties)
+    return Properties(*_BACKEND.open_device(_index(device)).properties)
 
 
 @takes_previous_names("argument of flow.cuda.get_device_name")
@@ -144,8 +155,8 @@ def device_count() -> int:
     return _BACKEND.device_count()
 
 
-def _number(device: str | devices.Device | int | None) -> int:
-    """The number of a device, of its name, or of none: the present device."""
+def _index(device: str | devices.Device | int | None) -> int:
+    """The index of a device, given as a device, its name, its index or None, the current device."""
     return device if isinstance(device, int) else devices.device(device or "cuda").index
 
 
@@ -156,23 +167,23 @@ def Stream(device: str | devices.Device | int | None = None) -> device_array.Str
     Raises:
         CudaError: there is no such device.
     """
-    return _BACKEND.make_stream(_number(device))
+    return _BACKEND.make_stream(_index(device))
 
 
 @takes_previous_names("argument of flow.cuda.stream")
 def stream(target: device_array.Stream) -> AbstractContextManager[device_array.Stream]:
-    """A context in which this thread's work on the stream's device goes to that stream."""
+    """A context in which the work of this thread on the device of a stream is queued on the stream."""
     return _BACKEND.using_stream(target)
 
 
 @takes_previous_names("argument of flow.cuda.current_stream")
 def current_stream(device: str | devices.Device | int | None = None) -> device_array.Stream:
-    """The stream to which this thread's work on a device goes; `handle` is CUDA's.
+    """The stream on which the work of this thread on a device is queued; `handle` is CUDA's.
 
     Raises:
         CudaError: there is no such device.
     """
-    return _BACKEND.current_stream(_number(device))
+    return _BACKEND.current_stream(_index(device))
 
 
 @takes_previous_names("argument of flow.cuda.synchronize")
@@ -182,13 +193,13 @@ def synchronize(device: str | devices.Device | int | None = None) -> None:
     Raises:
         CudaError: there is no such device, or work on it failed.
     """
-    _BACKEND.synchronize(_number(device))
+    _BACKEND.synchronize(_index(device))
 
 
 @takes_previous_names("argument of flow.cuda.memory_allocated")
 def memory_allocated(device: str | devices.Device | int | None = None) -> int:
     """The bytes on a device that tensors and the workspace of programs take."""
-    return _BACKEND.memory_allocated(_number(device))
+    return _BACKEND.memory_allocated(_index(device))
 
 
 @takes_previous_names("argument of flow.cuda.max_memory_allocated")
@@ -197,16 +208,16 @@ def max_memory_allocated(device: str | devices.Device | int | None = None) -> in
 
     The bytes include memory that streams and programs keep for later results, which `memory_allocated` leaves out.
     """
-    return _BACKEND.max_memory_allocated(_number(device))
+    return _BACKEND.max_memory_allocated(_index(device))
 
 
 @takes_previous_names("argument of flow.cuda.reset_peak_memory_stats")
 def reset_peak_memory_stats(device: str | devices.Device | int | None = None) -> None:
-    """Starts the peak of `max_memory_allocated` anew."""
-    _BACKEND.reset_peak_memory(_number(device))
+    """Resets the peak of `max_memory_allocated`."""
+    _BACKEND.reset_peak_memory(_index(device))
 
 
 @takes_previous_names("argument of flow.cuda.empty_cache")
 def empty_cache(device: str | devices.Device | int | None = None) -> None:
-    """Gives unused memory back to the system."""
-    _BACKEND.empty_cache(_number(device))
+    """Frees unused memory of the allocator."""
+    _BACKEND.empty_cache(_index(device))

@@ -164,7 +164,7 @@ def _logits(probs: Tensor) -> Tensor:
 
 
 class Normal(Distribution):
-    """The normal distribution of the mean `loc` and the deviation `scale`."""
+    """The normal distribution of the mean `loc` and the standard deviation `scale`."""
 
     def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
         self.loc, self.scale = F.broadcast_tensors(as_tensor(loc), as_tensor(scale))
@@ -196,7 +196,7 @@ class Normal(Distribution):
 
 
 class Uniform(Distribution):
-    """Numbers drawn evenly from [low, high)."""
+    """The uniform distribution over [low, high)."""
 
     def __init__(self, low: Any, high: Any, validate_args: bool | None = None) -> None:
         self.low, self.high = F.broadcast_tensors(as_tensor(low), as_tensor(high))
@@ -213,7 +213,7 @@ class Uniform(Distribution):
         return F.div(F.square(F.sub(self.high, self.low)), 12)
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
-        """low + (high - low) * numbers drawn evenly from [0, 1)."""
+        """low + (high - low) * u, u uniform in [0, 1)."""
         drawn = F.rand(self._extended_shape(sample_shape), dtype=self.low.dtype)
         return F.add(self.low, F.mul(drawn, F.sub(self.high, self.low)))
 

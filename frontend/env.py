@@ -30,7 +30,7 @@ def get_world_size() -> int:
 
 
 def get_local_rank() -> int:
-    """The number of this process among the processes of its job on this machine.
+    """The index of this process among the processes of its job on this machine.
 
     Raises:
         WorldError: there is a launcher, but mpi4py is not installed.
@@ -53,9 +53,9 @@ def all_device_placement(type: str) -> Placement:
 
 
 def init_rdma() -> None:
-    """Nothing: the MPI of the job chooses how messages travel."""
+    """Does nothing: the MPI of the job chooses the transport of messages."""
 
 
 def rdma_is_initialized() -> bool:
-    """False: whether messages travel by RDMA is for the MPI of the job to choose."""
+    """False: the MPI of the job chooses whether RDMA transports messages."""
     return False

@@ -36,7 +36,7 @@ class CustomOpModule:
 
     def __init__(self, op_type_name: str, module_path: str) -> None:
         self.name, self.folder = op_type_name, Path(module_path) / op_type_name
-        self.api: ModuleType | None = None
+        self.api: Any = None
         self._api: Path | None = None
         self._kernels: Path | None = None
         self._sources: list[Path] = []

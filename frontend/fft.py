@@ -25,14 +25,14 @@ __all__ = [
 ]  # fmt: skip
 
 Dims = Sequence[int] | None
-#: OneFlow's numbers for the factor of a transform: 1, 1 / sqrt(n), 1 / n.
+#: OneFlow's codes of the factor of a transform: 1, 1 / sqrt(n), 1 / n.
 _PLAIN, _BY_ROOT, _BY_SIZE = 0, 1, 2
 _NORMS = ("backward", "ortho", "forward")
 _LAST_TWO = (-2, -1)
 
 
 def _mode(norm: str | None, forward: bool) -> int:
-    """OneFlow's number for the factor of a transform.
+    """OneFlow's code of the factor of a transform.
 
     Raises:
         OneFlowError: the norm is unknown.
@@ -44,7 +44,7 @@ def _mode(norm: str | None, forward: bool) -> int:
 
 
 def scaled(name: str, x: Tensor, sizes: Sequence[Any], mode: int, **attrs: Any) -> Tensor:
-    """A transform of these sizes, with a factor by OneFlow's number; of dynamic sizes, the result is divided."""
+    """A transform of these sizes, with a factor by OneFlow's code; of dynamic sizes, the result is divided."""
     count = math.prod(sizes)
     if not isinstance(count, Size) or mode == _PLAIN:
         known = count if isinstance(count, int) else 1

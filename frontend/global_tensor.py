@@ -1,4 +1,4 @@
-"""Global tensors: tensors whose shards lie on the ranks of a placement.
+"""Global tensors: tensors whose shards are on the ranks of a placement.
 
     placement = flow.placement("cpu", ranks=[0, 1])
     x = flow.tensor(data).to_global(placement, flow.sbp.split(0))      x.sbp      x.to_local()
@@ -193,7 +193,7 @@ def to_local(x: EagerTensor, *, copy: bool = False) -> Tensor:
 
     If one process has all ranks, the shard of the first.
 
-    The gradient by `x` has the layout of `x`: every rank gives the gradient of its own shard.
+    The gradient by `x` has the layout of `x`: every rank passes the gradient of its own shard.
 
     Raises:
         RuntimeError: `x` is no global tensor, or this rank has no shard of it.

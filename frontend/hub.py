@@ -140,11 +140,11 @@ def _digits(name: str) -> str:
 
 
 @contextmanager
-def _module(place: str, force_reload: bool, source: str) -> Iterator[Any]:
+def _module(repo_or_dir: str, force_reload: bool, source: str) -> Iterator[Any]:
     """The module `hubconf.py` of a repository, within which the repository's own modules can be imported."""
     if source not in ("github", "local"):
         raise ValueError(f'expected source to be "github" or "local", got {source!r}')
-    folder = Path(place).expanduser() if source == "local" else _repository(place, force_reload)
+    folder = Path(repo_or_dir).expanduser() if source == "local" else _repository(repo_or_dir, force_reload)
     spec = importlib.util.spec_from_file_location("hubconf", folder / "hubconf.py")
     if spec is None or spec.loader is None or not (folder / "hubconf.py").exists():
         raise FileNotFoundError(f"expected a file hubconf.py in {folder}")
@@ -167,14 +167,14 @@ def _entry(module: Any, name: str) -> Any:
     return entry
 
 
-def _repository(place: str, force_reload: bool) -> Path:
+def _repository(repo_or_dir: str, force_reload: bool) -> Path:
     """The folder of a repository of GitHub, downloaded if the folder does not exist."""
-    name, _, branch = place.partition(":")
+    name, _, branch = repo_or_dir.partition(":")
     if name.count("/") != 1:
-        raise ValueError(f'expected a repository as "owner/name" or "owner/name:branch", got {place!r}')
+        raise ValueError(f'expected a repository as "owner/name" or "owner/name:branch", got {repo_or_dir!r}')
     branch = branch or "main"
     parts = (urllib.parse.quote(part, safe="") for part in (*name.split("/"), branch))
-    folder = Path(get_dir()) / "+".join(parts)  # quoted parts have no "+", so that no two places share a folder
+    folder = Path(get_dir()) / "+".join(parts)  # quoted parts have no "+", so that no two repositories share a folder
     if force_reload:
         shutil.rmtree(folder, ignore_errors=True)
     if not folder.exists():

@@ -69,7 +69,7 @@ def norm(
     *,
     dtype: DType | None = None,
 ) -> Tensor:
-    """`matrix_norm` where `dim` is two dimensions, or where a matrix comes with `ord` and without `dim`; else
+    """`matrix_norm` where `dim` is two dimensions, or where a matrix is given with `ord` and without `dim`; else
     `vector_norm`, whose default is 2.
     """
     x = as_tensor(x)

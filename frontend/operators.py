@@ -200,8 +200,8 @@ def evaluate_meaning(registry: Registry, name: str, /, *operands: Any, **attrs: 
 class Operators:
     """Every operator as a function: `flow.ops.name(tensor, .., attribute=value)`.
 
-    Operands come in the order of the signature, None for a missing optional one, a list for a repeated one. Results
-    are a tensor, or a tuple of them.
+    Operands are given in the order of the signature, None for a missing optional one, a list for a repeated one.
+    Results are a tensor, or a tuple of them.
     """
 
     def __getattr__(self, name: str) -> Callable[..., Any]:

@@ -1,6 +1,7 @@
 """`flow.sbp`: the layout of a tensor along one axis of a mesh."""
 
 import operator
+from typing import SupportsIndex
 
 from oneflow.dialect.sbp import B, P, S, Sbp
 
@@ -12,7 +13,7 @@ broadcast = B
 partial_sum = P
 
 
-def split(axis: int) -> Sbp:
+def split(axis: SupportsIndex) -> Sbp:
     """Cut along an axis; a negative axis counts from the last.
 
     Raises:

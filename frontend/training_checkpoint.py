@@ -38,7 +38,7 @@ class Checkpoint:
         self.path, self.parts = Path(path), parts
 
     def save(self, **values: Any) -> None:
-        """Writes the present states, and `values`: nested tensors, arrays and plain values.
+        """Writes the current states, and `values`: nested tensors, arrays and plain values.
 
         If the program is killed during the write, the file keeps its previous content.
         """

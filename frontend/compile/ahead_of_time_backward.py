@@ -27,7 +27,7 @@ from oneflow.frontend.core.generator import default_generator
 from oneflow.frontend.core.pytree import Tree
 from oneflow.frontend.eager.builder import stale_value_error
 from oneflow.frontend.eager.function import OPERANDS
-from oneflow.frontend.eager.tape import MODE, Memory, Node, Variable, enable_grad, node_numbers, set_grad_enabled
+from oneflow.frontend.eager.tape import MODE, Memory, Node, Variable, enable_grad, sequence_numbers, set_grad_enabled
 from oneflow.frontend.eager.tensor import EagerTensor
 from oneflow.frontend.tracing.activity import Activity
 from oneflow.frontend.tracing.autograd import vjp
@@ -98,7 +98,7 @@ def _is_recorded(traced: Traced, positions: Sequence[int]) -> bool:
 
 
 class RecordedCall:
-    """A call and the tensors that the call reads, before the run: `positions` are the numbers of arguments that
+    """A call and the tensors that the call reads, before the run: `positions` are the indices of arguments that
     require grad.
     """
 
@@ -121,7 +121,7 @@ class RecordedCall:
         `pullback()(leaves, cotangents, positions, snapshots)` returns gradients.
         """
         traced = self.traced
-        numbers = [number for number, leaf in enumerate(traced.leaves) if leaf is None]
+        indices = [index for index, leaf in enumerate(traced.leaves) if leaf is None]
         recorded = [
             i
             for i, (tensor, wants) in enumerate(zip(tensors, traced.activity.results, strict=True))
@@ -131,7 +131,7 @@ class RecordedCall:
         def grad(_: Any, op: Call, *cotangents: Any) -> dict[str, Any]:
             wanted: list[Any] = [None] * len(traced.leaves)
             for i, cotangent in zip(recorded, cotangents, strict=True):
-                wanted[numbers[i]] = None if cotangent is None else EagerTensor(cotangent)
+                wanted[indices[i]] = None if cotangent is None else EagerTensor(cotangent)
             gradients = self._gradients(pullback(), traced.outputs.unflatten(wanted))
             return {OPERANDS: tuple(g.variable for g in gradients)}
 
@@ -176,7 +176,7 @@ class ProgramNode(Node):
 
     def __init__(self, record: Operator, operands: tuple[Variable, ...], results: Sequence[Variable]) -> None:
         self.record, self.inputs, self.attrs, self.kernel = record, {OPERANDS: operands}, {}, None
-        self.number = next(node_numbers)
+        self.sequence_number = next(sequence_numbers)
         self.results = list(map(weakref.ref, results))
         self.result_values = [(v.handle, v.desc, Memory(), v.version) for v in results]
         for variable, (*_, memory, _) in zip(results, self.result_values, strict=True):
@@ -193,7 +193,7 @@ def _snapshot(tensor: Any, wanted: bool, updated: bool) -> Variable:
 
 
 def _variable_of(tensor: EagerTensor) -> Variable:
-    """The present value of a tensor, without entering the module of tensors where that value is fresh."""
+    """The current value of a tensor, without entering the module of tensors where that value is fresh."""
     current = tensor.handle
     is_fresh = current.memory is None or current.memory.version == current.version
     return current if tensor.view_meta is None and is_fresh else tensor.variable

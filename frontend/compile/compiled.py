@@ -98,7 +98,7 @@ class CompiledFunction(GuardedFunction):
         self.__name__, self._method_key = callee.name, callee.method_key
         self.device, self.placement, self._strategy, self._autotune = device, placement, strategy, autotune
         self._requested_specs = specs
-        self._spec = None if specs is None or callee.awaits_self else _flatten_arguments(_bind_specs(fn, specs))
+        self._spec = None if specs is None or callee.takes_self else _flatten_arguments(_bind_specs(fn, specs))
         self._specializations: dict[Any, list[Specialization]] = {}
         self._by_signature: dict[Any, tuple[Specialization, Device | None, tuple[Any, FastPath]]] = {}
         self._last: Specialization | None = None
@@ -197,7 +197,7 @@ class CompiledFunction(GuardedFunction):
         self, arguments: inspect.BoundArguments, leaves: list[Any], tree: Tree
     ) -> tuple[Specialization, list[Any], Device | None]:
         """The program for arguments, the values of their leaves, and the device of the leaves."""
-        paths = list(tree.spelled())
+        paths = list(tree.keystrs())
         values = [_argument_value(x, path) for x, path in zip(leaves, paths, strict=True)]
         specs = self._signature(values, paths, tree)
         device = self._choose_device(leaves, values, paths)
@@ -211,7 +211,7 @@ class CompiledFunction(GuardedFunction):
         defaults: Sequence[Any] = (),
         tree: Tree | None = None,
     ) -> tuple[Any, FastPath]:
-        """The present settings, and the fast path for arguments like `leaves`, whose structure is `tree`.
+        """The current settings, and the fast path for arguments like `leaves`, whose structure is `tree`.
 
         The `leaves` end with the `defaults`, which calls do not pass.
         """
@@ -222,7 +222,7 @@ class CompiledFunction(GuardedFunction):
     def _run(
         self, specialization: Specialization, leaves: Sequence[Any], values: Sequence[Any], tree: Tree | None = None
     ) -> Any:
-        """The function's value for `values`, the arrays and static values of the arguments `leaves`, whose
+        """The result of the function for `values`, the arrays and static values of the arguments `leaves`, whose
         structure is `tree`.
         """
         eager = specialization.uses_tensors or any(isinstance(x, EagerTensor) for x in leaves)
@@ -430,7 +430,7 @@ def _leaf_key(leaf: Any) -> Any:
 
 
 def _describe(leaves: Sequence[Any], tree: Tree) -> str:
-    return ", ".join(f"{path}: {leaf}" for path, leaf in zip(tree.spelled(), leaves, strict=True))
+    return ", ".join(f"{path}: {leaf}" for path, leaf in zip(tree.keystrs(), leaves, strict=True))
 
 
 def _expect_layouts(placement: object, strategy: object) -> None:

@@ -22,20 +22,20 @@ import numpy as np
 from oneflow.dialect.locks import Lock
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend.core import mode
-from oneflow.frontend.core.arrays import Data, is_on_ranks, place_reader
+from oneflow.frontend.core.arrays import Data, is_on_ranks, location_reader
 from oneflow.frontend.core.devices import Device, move
 from oneflow.frontend.core.hooks import Hooks
 from oneflow.frontend.core.settings import DEFAULT_DTYPE, SCOPE
 from oneflow.frontend.eager.tape import MODE, Memory, Variable
 from oneflow.frontend.eager.tensor import BUILDER, EagerTensor, wrapped
 from oneflow.frontend.tracing.alias_guards import AliasGuard, GradientOf, SpanCache, is_root
-from oneflow.frontend.tracing.capture import Effects, RuntimeNumber
+from oneflow.frontend.tracing.capture import Effects, RuntimeScalar
 from oneflow.frontend.tracing.guards import Guards, differs
 from oneflow.frontend.tracing.traced import ReturnedArgument, Traced
 from oneflow.runtime.protocol import CachedSubset, Executable, LastRun
 from oneflow.runtime.spans import Span
 
-#: Returns a function's value for arguments, or NotImplemented where the arguments need the full checks.
+#: Returns the result of a function for arguments, or NotImplemented where the arguments need the full checks.
 FastPath = Callable[[Sequence[Any]], Any]
 #: The record of a call with arguments, which takes the result tensors after the run.
 Recorder = Callable[[Sequence[Any]], Callable[[Sequence[Any]], None]]
@@ -134,17 +134,17 @@ def aliases_hold(guard: AliasGuard, leaves: bool = True) -> bool:
     return (all(map(operator.is_, descs, guard.descs)) or descs == guard.descs) and guard.shares_memory_as_traced
 
 
-def number_input(number: RuntimeNumber) -> Any:
-    """The array of a number that is read at every run; a new array only after the number has changed."""
-    generator = number.generator
+def scalar_input(scalar: RuntimeScalar) -> Any:
+    """The array of a scalar that is read at every run; a new array only after the value has changed."""
+    generator = scalar.generator
     try:
-        value = number.get() if generator is None else generator.upcoming.pop()  # `Generator.next` inlined
+        value = scalar.get() if generator is None else generator.upcoming.pop()  # `Generator.next` inlined
     except IndexError:
-        value = number.get()
-    last, array = number.last
+        value = scalar.get()
+    last, array = scalar.last
     if value is not last or type(value) is not float:
-        array = np.asarray(value, number.dtype)
-        number.last = value, array  # at once: other threads read the pair
+        array = np.asarray(value, scalar.dtype)
+        scalar.last = value, array  # at once: other threads read the pair
     return array
 
 
@@ -223,9 +223,9 @@ def apply_effects(effects: Effects, arrays: Sequence[Data], writer: str) -> None
 
 
 class ArgumentGuard(NamedTuple):
-    """The guard of a fast path on an argument: class, shape, element type, class of the array, place (see
-    `place_reader`, None for an array of NumPy), and whether the argument has a gradient; for a static value, such as
-    a number, class and text.
+    """The guard of a fast path on an argument: class, shape, element type, class of the array, location (see
+    `location_reader`, None for an array of NumPy), and whether the argument has a gradient; for a static value, such
+    as a number, class and text.
     """
 
     kind: type
@@ -233,8 +233,8 @@ class ArgumentGuard(NamedTuple):
     shape: Any = None
     dtype: Any = None
     array: Any = None
-    read_place: Any = None
-    place: Any = None
+    read_location: Any = None
+    location: Any = None
     has_gradient: bool = False
 
     @classmethod
@@ -246,9 +246,9 @@ class ArgumentGuard(NamedTuple):
         if isinstance(argument, EagerTensor):
             variable = argument.variable
             array, has_gradient = variable.handle, variable.node is not None or variable.leaf is not None
-        read = place_reader(array)
-        place = None if read is None else read(array)
-        return cls(type(argument), None, array.shape, array.dtype, type(array), read, place, has_gradient)
+        read = location_reader(array)
+        location = None if read is None else read(array)
+        return cls(type(argument), None, array.shape, array.dtype, type(array), read, location, has_gradient)
 
 
 def matching_arrays(guards: Sequence[ArgumentGuard], args: Sequence[Any]) -> tuple[list[Data], list[Data]] | None:
@@ -259,7 +259,7 @@ def matching_arrays(guards: Sequence[ArgumentGuard], args: Sequence[Any]) -> tup
         return None
     arrays: list[Data] = []
     roots: list[Data] = []
-    for argument, (kind, text, shape, dtype, array, read, place, has_gradient) in zip(args, guards, strict=True):
+    for argument, (kind, text, shape, dtype, array, read, location, has_gradient) in zip(args, guards, strict=True):
         if type(argument) is not kind or (text is not None and repr(argument) != text):
             return None
         if text is not None:
@@ -267,7 +267,7 @@ def matching_arrays(guards: Sequence[ArgumentGuard], args: Sequence[Any]) -> tup
         data: Any = array_of(argument, has_gradient, roots) if kind is EagerTensor else argument
         if type(data) is not array or data.shape != shape or data.dtype is not dtype:
             return None
-        if read is not None and read(data) != place:
+        if read is not None and read(data) != location:
             return None
         arrays.append(data)
     return arrays, roots
@@ -289,13 +289,13 @@ def array_of(tensor: Any, has_gradient: bool, roots: list[Data]) -> Data | None:
     return array
 
 
-def are_separate(numbers: Sequence[int], arrays: Sequence[Any], others: Sequence[Any]) -> bool:
-    """Whether the arrays of these numbers can be written, and share no memory with each other, the remaining arrays,
-    and arrays among the `others`.
+def are_separate(indices: Sequence[int], arrays: Sequence[Any], others: Sequence[Any]) -> bool:
+    """Whether the arrays with these indices can be written, and share no memory with each other, with the remaining
+    arrays and with arrays among the `others`.
     """
-    for number in numbers:
-        target = arrays[number]
-        rest = [*arrays[:number], *arrays[number + 1 :], *(x for x in others if type(x) is np.ndarray)]
+    for index in indices:
+        target = arrays[index]
+        rest = [*arrays[:index], *arrays[index + 1 :], *(x for x in others if type(x) is np.ndarray)]
         if not target.flags.writeable or any(np.may_share_memory(target, x) for x in rest):
             return False
     return True
@@ -310,30 +310,31 @@ def write_argument(argument: Any, array: Any, writer: str) -> None:
 
 
 class CapturedInputs:
-    """The captured inputs of a program, which follow its arguments: tensors, numbers, and constant arrays."""
+    """The captured inputs of a program, which follow its arguments: tensors, scalars, and constant arrays."""
 
     def __init__(self, captured: Sequence[Any], device: Device) -> None:
         self.tensors = [c for c in captured if isinstance(c, EagerTensor)]
         self._roots = list(filter(is_root, self.tensors))
         self._others = [(n, c) for n, c in enumerate(self.tensors) if not is_root(c)]
-        numbered = [(n, c) for n, c in enumerate(captured) if not isinstance(c, EagerTensor)]
-        self._numbers: list[tuple[int, Any]] = [
-            (n, c if isinstance(c, RuntimeNumber) else move(c, device)) for n, c in numbered
+        self._scalars_and_constants: list[tuple[int, Any]] = [
+            (i, c if isinstance(c, RuntimeScalar) else move(c, device))
+            for i, c in enumerate(captured)
+            if not isinstance(c, EagerTensor)
         ]
 
     def arrays(self) -> list[Data]:
         """The arrays of the captured tensors."""
         arrays = list(map(_array, map(_variable, self._roots)))
-        for number, tensor in self._others:
-            arrays.insert(number, input_array(tensor))
+        for index, tensor in self._others:
+            arrays.insert(index, input_array(tensor))
         return arrays
 
     def with_arguments(self, arguments: Sequence[Data], arrays: Sequence[Data]) -> list[Data]:
         """All inputs of the program. Random seeds are drawn here, so that the program has to run afterwards."""
         inputs = [*arguments, *arrays]
-        for number, other in self._numbers:
-            value = number_input(other) if type(other) is RuntimeNumber else other
-            inputs.insert(len(arguments) + number, value)
+        for index, other in self._scalars_and_constants:
+            value = scalar_input(other) if type(other) is RuntimeScalar else other
+            inputs.insert(len(arguments) + index, value)
         return inputs
 
 
@@ -404,14 +405,15 @@ class DeviceGuardCache:
 
     The alias guard asks whether captured tensors share the memory of the trace; the executable asks whether its
     inputs are the arrays of the last run. If the executable still knows the arrays of a run for which the alias
-    guard held, one comparison of arrays answers both. `numbers` are the captured tensors' numbers among the inputs.
+    guard held, one comparison of arrays answers both. `indices` are the indices of the captured tensors among the
+    inputs.
     """
 
     def __init__(
-        self, guard: AliasGuard, tensors: Sequence[EagerTensor], executable: Executable, numbers: Sequence[int]
+        self, guard: AliasGuard, tensors: Sequence[EagerTensor], executable: Executable, indices: Sequence[int]
     ) -> None:
         self._guard, self._covers = guard, bool(guard) and guard.covers_exactly(tensors)
-        self._executable, self._numbers = executable, numbers
+        self._executable, self._indices = executable, indices
         self._last_run: LastRun | None = None
         self._compared: CachedSubset | None = None
 
@@ -441,7 +443,7 @@ class DeviceGuardCache:
         last = self._executable.last_run
         if last is not self._last_run:
             self._last_run = last
-            recent = None if last is None or not self._covers else last.subset(self._numbers)
+            recent = None if last is None or not self._covers else last.subset(self._indices)
             self._compared = recent if recent is not None and recent.holds(arrays) else None
 
 
@@ -480,16 +482,16 @@ class GuardedProgram:
         arguments.
         """
         effects = self.traced.effects
-        kept, mutated = len(results) - effects.count, effects.mutated_numbers
+        kept, mutated = len(results) - effects.count, effects.mutated_indices
         apply_effects(effects, results[kept:], self.name)
         return results[:kept] + (results[-len(mutated) :] if mutated else [])
 
     def without_mutated(self, results: list[Data], given: Sequence[Any]) -> list[Data]:
         """Writes the new values of mutated arguments into the arguments; returns the results of the function."""
-        mutated = self.traced.effects.mutated_numbers
+        mutated = self.traced.effects.mutated_indices
         kept = len(results) - len(mutated)
-        for number, array in zip(mutated, results[kept:], strict=True):
-            write_argument(given[number], array, self.name)
+        for index, array in zip(mutated, results[kept:], strict=True):
+            write_argument(given[index], array, self.name)
         return results[:kept]
 
 
@@ -497,7 +499,7 @@ def guarded_call(program: GuardedProgram) -> FastPath:
     """The warm call of a program: the value for arguments, NotImplemented for arguments that need the full checks."""
     captured, guard_cache, argument_guards = program.captured, program.guard_cache, program.argument_guards
     guards, effects, replay = program.traced.guards, program.traced.effects, program.replay
-    has_effects, mutated = bool(effects.count or effects.replaced_gradients), effects.mutated_numbers
+    has_effects, mutated = bool(effects.count or effects.replaced_gradients), effects.mutated_indices
     build, is_array = result_builder(program.traced), [e.text is None for e in argument_guards]
     defaults, descs, record, lock = program.defaults, program.descs, program.record, program.lock
 

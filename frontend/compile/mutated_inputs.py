@@ -30,15 +30,15 @@ def check(traced: Traced, arguments: Sequence[Any], arrays: Sequence[Data], name
             f"{name} updates arguments in place, and a gradient flows to its operands: call the function "
             "within flow.no_grad(), or compute the result from x.clone()"
         )
-    for number in traced.effects.mutated_numbers:
-        array, path = arrays[number], traced.names[number]
+    for index in traced.effects.mutated_indices:
+        array, path = arrays[index], traced.names[index]
         if isinstance(array, np.ndarray) and not array.flags.writeable:
             raise CallError(
                 f"{name}: expected argument {path} to be writable, since the function updates the argument",
                 user_location(),
             )
-        others = [x for i, x in enumerate(zip(arguments, arrays, strict=True)) if i != number]
-        if any(_share_elements(arguments[number], array, x) for x in (*others, *((t, None) for t in outside))):
+        others = [x for i, x in enumerate(zip(arguments, arrays, strict=True)) if i != index]
+        if any(_share_elements(arguments[index], array, x) for x in (*others, *((t, None) for t in outside))):
             raise CallError(
                 f"{name}: expected argument {path}, which the function updates, not to share memory with other "
                 f"inputs; pass {path}.clone()",

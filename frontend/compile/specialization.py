@@ -261,8 +261,8 @@ class Specialization:
             return UpdatingRanksGuardCache(*cached, updated) if updated else RanksGuardCache(*cached)
         if not self.executable.is_remote:
             return HostGuardCache(guard, self._captured.tensors, updated)
-        numbers = [count + n for n, c in enumerate(captured) if isinstance(c, EagerTensor)]
-        return DeviceGuardCache(guard, self._captured.tensors, self.executable, numbers)
+        indices = [count + n for n, c in enumerate(captured) if isinstance(c, EagerTensor)]
+        return DeviceGuardCache(guard, self._captured.tensors, self.executable, indices)
 
     @functools.cached_property
     def _captured(self) -> CapturedInputs:
@@ -286,8 +286,8 @@ class Specialization:
         views = {n: x for n, x in enumerate(arguments) if isinstance(x, EagerTensor) and x.is_view()}
         results = self._run(captured.with_arguments(arrays, captured.arrays()), arrays, views, name)
         count = len(results) - len(effects.mutated_arguments)
-        for number, result in zip(effects.mutated_numbers, results[count:], strict=True):
-            mutated_inputs.write_back(arguments[number], arrays[number], result, name)
+        for index, result in zip(effects.mutated_indices, results[count:], strict=True):
+            mutated_inputs.write_back(arguments[index], arrays[index], result, name)
         return results[:count]
 
     def _run(self, inputs: list[Data], arrays: Sequence[Data], views: Mapping[int, EagerTensor],

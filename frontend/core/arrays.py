@@ -65,9 +65,9 @@ def device_of(data: Data) -> Any:
     return data.stream.device if isinstance(data, DeviceArray) else None
 
 
-def place_reader(data: Data) -> Callable[[Any], Any] | None:
-    """The function that reads the place of arrays of the class of an array, to be compared: the device, or the
-    placement and layout of a global array. None for arrays on the host.
+def location_reader(data: Data) -> Callable[[Any], Any] | None:
+    """The function that reads where arrays of the class of an array are, for comparisons: their device, or the
+    placement and layout of global arrays. None for arrays on the host.
     """
     if isinstance(data, np.ndarray):
         return None

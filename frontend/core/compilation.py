@@ -25,7 +25,7 @@ def set_compile_option(module: ir.Module, name: str, value: bool) -> None:
 
 
 def compile_for(
-    place: Device | ProgramPlacements, module: ir.Module, entry: str, strategy: str = "greedy"
+    device: Device | ProgramPlacements, module: ir.Module, entry: str, strategy: str = "greedy"
 ) -> Executable:
     """Compiles a function of a module for a device, or for ranks with layouts that `strategy` chooses.
 
@@ -35,9 +35,9 @@ def compile_for(
         PassError: a pass failed.
         WorldError: the job has too few ranks, or other ranks have another program.
     """
-    home = place.home if isinstance(place, ProgramPlacements) else place
+    home = device.home if isinstance(device, ProgramPlacements) else device
     if home.type != HOST:
         write_compile_options(module)
-    if isinstance(place, ProgramPlacements):
-        return RANKS.compile_program(module, entry, place.home, place.named, strategy)
-    return BACKENDS[place.type].compile_program(module, entry, place.index)
+    if isinstance(device, ProgramPlacements):
+        return RANKS.compile_program(module, entry, device.home, device.named, strategy)
+    return BACKENDS[device.type].compile_program(module, entry, device.index)

@@ -2,8 +2,8 @@
 
     x = flow.ones(2, 3, device="cuda")      x.device        x.to("cpu")
 
-A program runs where its tensors are. Tensors on different devices do not mix, except tensors without dimensions,
-which are copied.
+A program runs on the device of its tensors. Operands on different devices are an error, except tensors without
+dimensions, which are copied.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from oneflow.runtime.backends import ACCELERATORS, BACKENDS, HOST
 from oneflow.runtime.device_array import DeviceArray
 from oneflow.runtime.global_array import GlobalArray
 
-#: The number of the device that a name without a number stands for.
-CURRENT_NUMBER = [0]
+#: The index of the device that a name without an index stands for.
+CURRENT_INDEX = [0]
 
 
 class _DeviceType(type):
@@ -29,24 +29,24 @@ class _DeviceType(type):
 
     @takes_previous_names("argument of flow.device")
     def __call__(cls, type: str | Device, index: int | None = None) -> Device:
-        """The device "cpu", "cuda" (the present one, by default the first) or such as "cuda:1".
+        """The device "cpu", "cuda" (the current one, by default the first) or such as "cuda:1".
 
         Raises:
             OneFlowError: the name is none of these.
         """
         if isinstance(type, Device):
             return type
-        kind, _, number = str(type).partition(":")
-        if kind not in BACKENDS or not (number or "0").isdigit():
+        kind, _, digits = str(type).partition(":")
+        if kind not in BACKENDS or not (digits or "0").isdigit():
             raise fail(f'expected a device such as "cpu", "cuda" or "cuda:1", got {type!r}')
-        present = CURRENT_NUMBER[0] if index is None else index
-        made: Device = super().__call__(kind, 0 if kind == HOST else int(number or present))
+        present = CURRENT_INDEX[0] if index is None else index
+        made: Device = super().__call__(kind, 0 if kind == HOST else int(digits or present))
         return made
 
 
 @dataclass(frozen=True)
 class Device(metaclass=_DeviceType):
-    """A device: `type` names a backend ("cpu", "cuda"), `index` is the number. A device equals its name."""
+    """The device `index` of the backend `type` ("cpu", "cuda"). A device equals its name."""
 
     type: str
     index: int = 0
@@ -103,11 +103,11 @@ def common_device(named: Sequence[tuple[str, Data]]) -> str | None:
     first = next(((n, d) for n, d in named if isinstance(d, DeviceArray)), None)
     if first is None:
         return None
-    place = device_name(first[1])
+    expected = device_name(first[1])
     for name, data in named:
-        if device_name(data) != place and (data.ndim or isinstance(data, DeviceArray)):
+        if device_name(data) != expected and (data.ndim or isinstance(data, DeviceArray)):
             raise ValueError(
-                f"expected all tensors on one device: {first[0]} is on {place}, {name} is on {device_name(data)}; "
-                f'move it there, {name}.to("{place}")'
+                f"expected all tensors on one device: {first[0]} is on {expected}, {name} is on {device_name(data)}; "
+                f'move it there, {name}.to("{expected}")'
             )
-    return place
+    return expected

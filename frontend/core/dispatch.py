@@ -40,7 +40,7 @@ class Stateful:
 
 
 class TensorBuilder(Builder):
-    """A builder that the functions of tensors build with."""
+    """The builder that functions of tensors call operators with."""
 
     #: Whether tensors have values.
     eager = False
@@ -85,20 +85,25 @@ class TensorBuilder(Builder):
 
     @abstractmethod
     def backward(
-        self, tensors: Sequence[Tensor], weights: Sequence[Any], retain_graph: bool, create_graph: bool, inputs: Any
+        self,
+        tensors: Sequence[Tensor],
+        grad_tensors: Sequence[Any],
+        retain_graph: bool,
+        create_graph: bool,
+        inputs: Any,
     ) -> None:
-        """Accumulates gradients at the leaves behind `tensors`, or at `inputs`; see `autograd.backward`."""
+        """Accumulates gradients at the leaves that `tensors` depend on, or at `inputs`; see `autograd.backward`."""
 
     @abstractmethod
-    def number(self, get: Callable[[], float], dtype: DType) -> Tensor:
-        """A tensor of one number that may change; a compiled function reads the number at every run."""
+    def runtime_scalar(self, get: Callable[[], float], dtype: DType) -> Tensor:
+        """A tensor without dimensions whose value may change; a compiled function calls `get` at every run."""
 
     @abstractmethod
     def guard(self, read: Callable[[Any, Any], Any], owner: Any, key: Any) -> Any:
         """The result of `read(owner, key)`, which is no tensor; a compiled function is guarded on the result."""
 
     def guard_items(self, owner: Any, name: str, keys: Sequence[int]) -> None:
-        """Guards a trace on the objects in the dicts with the numbers `keys` in the dict `getattr(owner, name)`."""
+        """Guards a trace on the objects in the dicts under `keys` of the dict `getattr(owner, name)`."""
 
     def watch(self, owner: Stateful) -> None:
         """Guards a trace on the `facts` of `owner`."""

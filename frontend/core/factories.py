@@ -15,16 +15,16 @@ T = TypeVar("T")
 
 def tensor_factory(function: Callable[..., T]) -> Callable[..., T]:
     """A decorator of functions that make a tensor: adds `device`, `placement` with `sbp`, and `requires_grad`; sizes
-    that come one by one may also come as `size`.
+    that are separate arguments may also be given as `size`.
 
     A tensor that a traced function makes is no leaf, even with `requires_grad`. `pin_memory` and `layout` are taken
     for programs of PyTorch: memory is pinned by copies to a device, and no tensor is sparse.
     """
-    parameters = inspect.signature(function).parameters.values()
+    signature = inspect.signature(function)
+    parameters = signature.parameters.values()
     one_by_one = any(p.kind is p.VAR_POSITIONAL for p in parameters)
     before = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
 
-    @functools.wraps(function)
     def create(*args: Any, device: str | Device | None = None, placement: Any = None, sbp: Any = None,
                requires_grad: bool = False, pin_memory: bool = False, layout: Any = None,
                **kwargs: Any) -> Any:  # fmt: skip
@@ -40,4 +40,10 @@ def tensor_factory(function: Callable[..., T]) -> Callable[..., T]:
             tensor = tensor.to_device(device)
         return tensor.detach().requires_grad_() if requires_grad and tensor.builder.eager else tensor
 
+    # `help` and type checkers see the added parameters in the signature.
+    added = [p for p in inspect.signature(create, eval_str=True).parameters.values() if p.kind is p.KEYWORD_ONLY]
+    declared = [p for p in parameters if p.kind is not p.VAR_KEYWORD]
+    further = [p for p in parameters if p.kind is p.VAR_KEYWORD]
+    complete = signature.replace(parameters=[*declared, *added, *further])
+    functools.update_wrapper(create, function).__signature__ = complete  # type: ignore[attr-defined]
     return create

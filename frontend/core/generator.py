@@ -34,7 +34,7 @@ class Generator(Stateful):
     """Seeds for random functions, which have a parameter `generator`; the default is the generator of the thread.
 
     Attributes:
-        start: the number that the seeds were restarted from.
+        start: the seed that the sequence was restarted from.
         upcoming: seeds that are computed and not taken, the next one last.
         computed: the number of seeds that were computed since the restart.
 
@@ -73,12 +73,12 @@ class Generator(Stateful):
         return self
 
     def seed(self) -> int:
-        """Restarts the seeds from a number of the system, which it gives."""
+        """Restarts the seeds from a random number of the operating system; returns the number."""
         self._restart(int.from_bytes(os.urandom(8)) & _WORD)
         return self.start
 
     def initial_seed(self) -> int:
-        """The number that the seeds were restarted from."""
+        """The seed that the sequence was restarted from."""
         return self.start
 
     def get_state(self) -> tuple[int, int]:
@@ -103,12 +103,12 @@ def manual_seed(seed: int) -> Generator:
 
 
 def seed() -> int:
-    """Restarts the seeds of this thread from a number of the system, which it gives."""
+    """Restarts the seeds of this thread from a random number of the operating system; returns the number."""
     return default_generator.seed()
 
 
 def initial_seed() -> int:
-    """The number that the seeds of this thread were restarted from."""
+    """The seed that the sequence of this thread was restarted from."""
     return default_generator.initial_seed()
 
 

@@ -13,7 +13,7 @@ from oneflow.passes.sbp import annotations as sbp_annotations
 from oneflow.passes.sbp.submeshes import WHOLE, crosses, placement_of, write_submeshes
 from oneflow.runtime.global_array import Placement
 
-#: The placement of an argument or result, None for the home, and its layout, None where that is open.
+#: The placement of an argument or result, None for the home, and its layout, None for a layout to be inferred.
 ValueLayout = tuple[Placement | None, NdSbp | None]
 
 
@@ -58,7 +58,7 @@ class PlacementCollector:
         return f"p{self.known.index(placement)}"
 
     def named(self, name: str) -> Placement:
-        """The placement of a name that `add` gave."""
+        """The placement of a name that `add` returned."""
         return self.known[int(name.removeprefix("p"))]
 
     def with_axes_of(self, sbp: object) -> Placement | None:

@@ -1,11 +1,11 @@
-"""`flow.strided`: how every tensor lies in memory, for programs that ask as PyTorch's do."""
+"""`flow.strided`: the memory layout of every tensor, for programs that query the layout as in PyTorch."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Layout:
-    """A way in which tensors lie in memory: `flow.layout`."""
+    """A memory layout of tensors: `flow.layout`."""
 
     name: str
 

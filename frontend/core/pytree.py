@@ -26,14 +26,14 @@ class Tree:
         for key, child in zip(self.keys, self.children, strict=True):
             yield from child.paths(f"{prefix}.{key}" if prefix else str(key))
 
-    def spelled(self, prefix: str = "") -> Iterator[str]:
-        """Each leaf as Python writes it: `params["w"]`, `layers[0].bias`; the outermost keys are variables."""
+    def keystrs(self, prefix: str = "") -> Iterator[str]:
+        """The path of each leaf as Python code: `params["w"]`, `layers[0].bias`; the outermost keys are variables."""
         if self.kind is None:
             yield prefix
         has_fields = is_dataclass(self.kind) or hasattr(self.kind, "_fields")
         for key, child in zip(getattr(self.kind, "_fields", self.keys), self.children, strict=True):
             part = f".{key}" if has_fields else f'["{key}"]' if isinstance(key, str) else f"[{key!r}]"
-            yield from child.spelled(f"{prefix}{part}" if prefix else str(key))
+            yield from child.keystrs(f"{prefix}{part}" if prefix else str(key))
 
     def unflatten(self, leaves: Sequence[Any]) -> Any:
         """The nested value of this structure with these leaves."""

@@ -9,13 +9,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from oneflow.dialect import dtypes
 from oneflow.dialect.builder import Value
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend.core.errors import called_by_user, fail
 from oneflow.frontend.core.shape import Shape
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 class Tensor(Value):
@@ -24,8 +27,9 @@ class Tensor(Value):
     __slots__ = ()
     __hash__ = object.__hash__
 
-    if TYPE_CHECKING:  # `methods.methods.attach` sets operators and methods
+    if TYPE_CHECKING:  # `methods.methods.attach` sets operators and methods; users call `methods.tensor_type.Tensor`
 
+        def __init__(self, *data: Any, **where: Any) -> None: ...
         def __getattr__(self, name: str) -> Any: ...
         def __setattr__(self, name: str, value: Any) -> None: ...
         def __getitem__(self, key: Any) -> Tensor: ...
@@ -38,16 +42,30 @@ class Tensor(Value):
         def __rmul__(self, other: Any) -> Tensor: ...
         def __truediv__(self, other: Any) -> Tensor: ...
         def __rtruediv__(self, other: Any) -> Tensor: ...
+        def __floordiv__(self, other: Any) -> Tensor: ...
+        def __rfloordiv__(self, other: Any) -> Tensor: ...
+        def __mod__(self, other: Any) -> Tensor: ...
+        def __rmod__(self, other: Any) -> Tensor: ...
         def __pow__(self, other: Any) -> Tensor: ...
+        def __rpow__(self, other: Any) -> Tensor: ...
+        def __matmul__(self, other: Any) -> Tensor: ...
+        def __rmatmul__(self, other: Any) -> Tensor: ...
+        def __and__(self, other: Any) -> Tensor: ...
+        def __rand__(self, other: Any) -> Tensor: ...
+        def __or__(self, other: Any) -> Tensor: ...
+        def __ror__(self, other: Any) -> Tensor: ...
+        def __xor__(self, other: Any) -> Tensor: ...
+        def __rxor__(self, other: Any) -> Tensor: ...
         def __neg__(self) -> Tensor: ...
+        def __pos__(self) -> Tensor: ...
+        def __abs__(self) -> Tensor: ...
+        def __invert__(self) -> Tensor: ...
         def __eq__(self, other: object) -> Tensor: ...  # type: ignore[override]
         def __ne__(self, other: object) -> Tensor: ...  # type: ignore[override]
         def __lt__(self, other: Any) -> Tensor: ...
         def __le__(self, other: Any) -> Tensor: ...
         def __gt__(self, other: Any) -> Tensor: ...
         def __ge__(self, other: Any) -> Tensor: ...
-        def __matmul__(self, other: Any) -> Tensor: ...
-        def __rmatmul__(self, other: Any) -> Tensor: ...
 
     def __copy__(self) -> Tensor:
         copied = object.__new__(type(self))
@@ -121,47 +139,47 @@ class Tensor(Value):
         size = self._known(0, "a loop cannot be unrolled; compute on the whole tensor, or trace with a static size")
         return (self[i] for i in range(size))
 
-    def __contains__(self, _: Any) -> NoReturn:
+    def __contains__(self, _: Any) -> bool:
         raise fail("`in` on a tensor depends on its values; write flow.any(x == value)")
 
-    def __bool__(self) -> NoReturn:
+    def __bool__(self) -> bool:
         raise fail(
             "a branch on a tensor's value: the value is not known while the function is traced; "
             "write flow.where(condition, a, b), or branch on static sizes and Python values"
         )
 
-    def __int__(self) -> NoReturn:
+    def __int__(self) -> int:
         raise _no_value("int()", "keep a tensor, x.to(flow.int64), or pass a Python int as an argument")
 
-    def __index__(self) -> NoReturn:
+    def __index__(self) -> int:
         raise _no_value("an index or size", "index with flow.gather, or pass a Python int as an argument")
 
-    def __float__(self) -> NoReturn:
+    def __float__(self) -> float:
         raise _no_value("float()", "keep a tensor, x.float(), or pass a Python float as an argument")
 
     def __format__(self, spec: str) -> str:
         """The tensor as text; with a `spec` such as ".3f", its one value."""
         return format(self.item(), spec) if spec else str(self)
 
-    def __complex__(self) -> NoReturn:
+    def __complex__(self) -> complex:
         raise _no_value("complex()", "keep a tensor")
 
-    def item(self) -> NoReturn:
+    def item(self) -> Any:
         """Refused: the value is not known in a trace."""
         raise _no_value("item()", "return the tensor and read the number from the result")
 
-    def tolist(self) -> NoReturn:
+    def tolist(self) -> Any:
         """Refused: the values are not known in a trace."""
         raise _no_value("tolist()", "return the tensor and read the numbers from the result")
 
-    def numpy(self) -> NoReturn:
+    def numpy(self) -> np.ndarray:
         """Refused: the values are not known in a trace."""
         raise _no_value("numpy()", "return the tensor; the compiled function returns NumPy arrays")
 
-    def __array__(self, *_: Any, **__: Any) -> NoReturn:
+    def __array__(self, *_: Any, **__: Any) -> np.ndarray:
         raise _no_value("a NumPy array", "use the functions of oneflow in place of NumPy's")
 
-    def __array_function__(self, function: Any, *_: Any) -> NoReturn:
+    def __array_function__(self, function: Any, *_: Any) -> Any:
         name = function.__name__
         raise fail(f"NumPy's {name} cannot compute on a tensor that is being traced; write flow.{name} or its like")
 
@@ -184,11 +202,11 @@ class _ComputedNumber(Tensor):
     """
 
     __slots__ = ("_value", "a", "b", "kind")
-    number: dtypes.DType
+    element_type: dtypes.DType
 
     def __init__(self, kind: str, a: Any, b: Any = None) -> None:
         self.builder = (a if isinstance(a, Tensor) else b).builder
-        self.desc = TensorDesc((), self.number)
+        self.desc = TensorDesc((), self.element_type)
         self.kind, self.a, self.b, self._value = kind, a, b, None
 
     @property
@@ -204,7 +222,7 @@ class _ComputedNumber(Tensor):
         is_real = any(isinstance(x, Real) for x in (self, *self.operands))
         dtype = dtypes.float64 if is_real else dtypes.int64
         result = self.builder.call(_OPERATORS[self.kind], *(self._operand(x, dtype) for x in self.operands))[0]
-        return self._operand(result, self.number)
+        return self._operand(result, self.element_type)
 
     def _operand(self, operand: Any, dtype: dtypes.DType) -> Value:
         """An operand as a tensor of `dtype`."""
@@ -235,15 +253,15 @@ class _ComputedNumber(Tensor):
         texts = [x.to_text(name) if isinstance(x, _ComputedNumber) else str(x) for x in self.operands]
         return f"{self.kind}({', '.join(texts)})" if self.kind.isalpha() else f"({f' {self.kind} '.join(texts)})"
 
-    def __bool__(self) -> NoReturn:
+    def __bool__(self) -> bool:
         raise self._unknown("a Python value to branch on")
 
-    def __index__(self) -> NoReturn:
+    def __index__(self) -> int:
         raise self._unknown("a Python int")
 
     __int__ = __index__
 
-    def __float__(self) -> NoReturn:
+    def __float__(self) -> float:
         raise self._unknown("a Python float")
 
     def __str__(self) -> str:
@@ -264,9 +282,9 @@ class Size(_ComputedNumber):
     """A dynamic size (int64): of a dimension, computed from such sizes and integers, or a rounded `Real`."""
 
     __slots__ = ()
-    number = dtypes.int64
+    element_type = dtypes.int64
 
-    def is_of(self, x: Tensor, at: int) -> bool:
+    def is_size_of(self, x: Tensor, at: int) -> bool:
         """Whether the size is the size of dimension `at` of `x`."""
         return not self.kind and self.a is x and self.b == at
 
@@ -278,7 +296,7 @@ class Real(_ComputedNumber):
     """A floating-point number (float64) computed from dynamic sizes, as Python computes with the sizes."""
 
     __slots__ = ()
-    number = dtypes.float64
+    element_type = dtypes.float64
 
 
 def _arithmetic(kind: str, name: str, swapped: bool) -> Callable[[Size, Any], Any]:

@@ -1,4 +1,4 @@
-"""The numbers that element types hold: `flow.finfo`, `flow.iinfo`."""
+"""The ranges and the precision of element types: `flow.finfo`, `flow.iinfo`."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ __all__ = ["finfo", "iinfo"]
 
 
 class finfo:  # noqa: N801 (NumPy's name)
-    """The numbers of a type of floats, by default the default type: `bits`, `eps`, `max`, `min`, `tiny`,
-    `smallest_normal`, `resolution`, `dtype`.
+    """The range and the precision of a type of floats, by default the default type: `bits`, `eps`, `max`, `min`,
+    `tiny`, `smallest_normal`, `resolution`, `dtype`.
 
     Raises:
         TypeError: the type is no type of floats.
@@ -38,7 +38,7 @@ class finfo:  # noqa: N801 (NumPy's name)
 
 
 class iinfo:  # noqa: N801 (NumPy's name)
-    """The numbers of a type of integers: `bits`, `max`, `min`, `dtype`.
+    """The range of a type of integers: `bits`, `max`, `min`, `dtype`.
 
     Raises:
         TypeError: the type is no type of integers.

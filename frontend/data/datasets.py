@@ -1,4 +1,4 @@
-"""Data sets: collections of samples by number (`Dataset`), or one after the other (`IterableDataset`)."""
+"""Data sets: map-style (`Dataset`, samples by index) and iterable (`IterableDataset`)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = [
 
 
 class Dataset:
-    """Samples by number: subclasses have `__getitem__`, and `__len__` for samplers that need the length."""
+    """Samples by index: subclasses have `__getitem__`, and `__len__` for samplers that need the length."""
 
     def __getitem__(self, index: Any) -> Any:
         raise NotImplementedError(f"expected {type(self).__name__} to have a method __getitem__")
@@ -29,7 +29,7 @@ class Dataset:
 
 
 class IterableDataset(Dataset):
-    """Samples one after the other: subclasses have `__iter__`. A worker reads its number by
+    """Samples one after the other: subclasses have `__iter__`. A worker reads its index by
     `flow.utils.data.get_worker_info()`.
     """
 
@@ -89,22 +89,22 @@ class ConcatDataset(Dataset):
     """The samples of several data sets, one set after the other.
 
     Raises:
-        ValueError: there are no data sets, or a data set has no samples by number.
+        ValueError: there are no data sets, or a data set has no samples by index.
     """
 
     def __init__(self, datasets: Sequence[Any]) -> None:
         self.datasets = list(datasets)
         if not self.datasets or any(isinstance(d, IterableDataset) for d in self.datasets):
             kinds = ", ".join(type(d).__name__ for d in self.datasets) or "none"
-            raise ValueError(f"expected at least one data set, each with samples by number, got {kinds}")
+            raise ValueError(f"expected at least one data set, each with samples by index, got {kinds}")
         self.cumulative_sizes = list(itertools.accumulate(map(len, self.datasets)))
 
     def __getitem__(self, index: int) -> Any:
         if not -len(self) <= index < len(self):
             raise IndexError(f"expected a number in [{-len(self)}, {len(self)}), got {index}")
         at = index % len(self)
-        number = bisect.bisect_right(self.cumulative_sizes, at)
-        return self.datasets[number][at - (self.cumulative_sizes[number - 1] if number else 0)]
+        which = bisect.bisect_right(self.cumulative_sizes, at)
+        return self.datasets[which][at - (self.cumulative_sizes[which - 1] if which else 0)]
 
     def __len__(self) -> int:
         return self.cumulative_sizes[-1]
@@ -124,7 +124,7 @@ class ChainDataset(IterableDataset):
 
 
 class Subset(Dataset):
-    """The samples of a data set that have given numbers."""
+    """The samples of a data set at given indices."""
 
     def __init__(self, dataset: Any, indices: Sequence[int]) -> None:
         self.dataset, self.indices = dataset, indices
@@ -139,7 +139,7 @@ class Subset(Dataset):
 
 
 def random_split(dataset: Any, lengths: Sequence[float], generator: Generator | None = None) -> list[Subset]:
-    """A data set as disjoint subsets of given lengths, drawn at random; lengths may be shares that add up to 1.
+    """A data set as disjoint subsets of given lengths, drawn at random; lengths may be fractions that add up to 1.
 
     Raises:
         OneFlowError: the sum of the lengths is not the length of the data set.

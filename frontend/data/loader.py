@@ -29,7 +29,7 @@ __all__ = ["DataLoader", "default_collate", "default_convert", "get_worker_info"
 
 @dataclass(frozen=True)
 class WorkerInfo:
-    """The worker that a process is: its number of `num_workers`, its seed, its copy of the data set."""
+    """The worker that a process is: its index out of `num_workers`, its seed, its copy of the data set."""
 
     id: int
     num_workers: int
@@ -100,12 +100,12 @@ class DataLoader:
         batch_size: samples of a batch; with None, samples are returned one by one, without a batch dimension.
         shuffle: whether samples are in random order.
         sampler: the order of samples instead.
-        batch_sampler: lists of numbers, one for each batch, instead of all of these.
+        batch_sampler: lists of indices, one for each batch, instead of all of these.
         num_workers: processes that make batches; with 0, this process makes batches.
         collate_fn: makes a batch of a list of samples, by default `default_collate`.
         drop_last: leaves out a last batch that is smaller.
         timeout: the seconds to wait for a batch of workers; 0 waits without end.
-        worker_init_fn: called with its number in each worker.
+        worker_init_fn: called with its index in each worker.
         generator: of the order and of the seeds of workers.
         prefetch_factor: batches that each worker makes ahead, by default 2.
         pin_memory: taken for programs of PyTorch; memory is pinned by copies to a device.
@@ -193,7 +193,7 @@ class DataLoader:
         return self.batches_of_stream() if self.is_iterable else map(self.batch_of, self.keys())
 
     def keys(self) -> Iterable[Any]:
-        """The samples of each batch: a list of numbers, or one number."""
+        """The samples of each batch: a list of indices, or one index."""
         keys: Iterable[Any] = self.batch_sampler if self.batch_sampler is not None else self.sampler
         return keys
 

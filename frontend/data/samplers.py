@@ -20,7 +20,7 @@ __all__ = [
 
 
 class Sampler:
-    """The numbers of samples, in sampling order: subclasses have `__iter__`."""
+    """The indices of samples, in sampling order: subclasses have `__iter__`."""
 
     def __init__(self, data_source: Any = None) -> None:
         self.data_source = data_source
@@ -110,7 +110,7 @@ class WeightedRandomSampler(Sampler):
 
 
 class BatchSampler(Sampler):
-    """Lists of `batch_size` numbers of a sampler; the last list may be shorter, unless `drop_last`.
+    """Lists of `batch_size` indices of a sampler; the last list may be shorter, unless `drop_last`.
 
     Raises:
         OneFlowError: `batch_size` is below 1.
@@ -163,7 +163,7 @@ class DistributedSampler(Sampler):
         self.total_size = self.num_samples * self.num_replicas
 
     def set_epoch(self, epoch: int) -> None:
-        """Sets the number of the epoch, which decides the order."""
+        """Sets the epoch, which decides the order."""
         self.epoch = epoch
 
     def __iter__(self) -> Iterator[int]:

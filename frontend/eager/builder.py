@@ -48,7 +48,7 @@ class EagerBuilder(Builder):
         self.registry.on_replacement.append(self._forget)
 
     def _forget(self, name: str) -> None:
-        """Drops the kernels of an operator that is another one now."""
+        """Drops the kernels of an operator that was defined again."""
         self.kernels.keep(lambda key: key[1] != name)
         for _, kernel in self.kernels.items():
             kernel.plans = None if kernel.plans is None else {}
@@ -64,13 +64,13 @@ class EagerBuilder(Builder):
         """
         return self.run(name, self._slots(operands), attrs)
 
-    def update(self, name: str, number: int, /, *operands: Any, **attrs: Any) -> Value:
-        """The result of operator `name`, in the memory of operand `number` if that is on one device.
+    def update(self, name: str, index: int, /, *operands: Any, **attrs: Any) -> Value:
+        """The result of operator `name`, in the memory of operand `index` if that is on one device.
 
         The old values are lost, so nothing is recorded for gradients.
         """
         with no_grad():
-            return self.run(name, self._slots(operands), attrs, number)[0]
+            return self.run(name, self._slots(operands), attrs, index)[0]
 
     def _slots(self, operands: Sequence[Any]) -> list[Any]:
         """Operands as variables; see `run`."""
@@ -96,12 +96,12 @@ class EagerBuilder(Builder):
                 depends = True
             if memory is not None and memory.version != variable.version:
                 stale = True
-        place = None if on_host else device_of_all(handles) or self._device_or_ranks(name, slots, variables)
+        device_or_ranks = None if on_host else device_of_all(handles) or self._device_or_ranks(name, slots, variables)
         if variables is not slots:
             forms = [_type_key(x) for x in slots]
-        key = (place, name, in_place_operand, repr(attrs) if attrs else "", *forms)
+        key = (device_or_ranks, name, in_place_operand, repr(attrs) if attrs else "", *forms)
         kernel = self.kernels.find(key) or self.kernels.add(
-            key, self._compile(name, slots, attrs, place, in_place_operand)
+            key, self._compile(name, slots, attrs, device_or_ranks, in_place_operand)
         )
         if kernel.calls_left:
             kernel = self._counted(key, kernel)
@@ -134,7 +134,7 @@ class EagerBuilder(Builder):
         """The device of the tensors among the operands, or the ranks of global operands; None for the host.
 
         Raises:
-            RuntimeError: the tensors are in different places.
+            RuntimeError: the tensors are on different devices or ranks.
         """
         inputs = self.registry[name].signature.inputs if name in self.registry else ()
         named = [(slot.name, v) for slot, x in zip(inputs, operands, strict=False) for v in flatten([x])]
@@ -156,7 +156,7 @@ class EagerBuilder(Builder):
         name: str,
         slots: Sequence[Any],
         attrs: dict[str, Any],
-        place: str | Ranks | None,
+        device_or_ranks: str | Ranks | None,
         in_place_operand: int | None,
     ) -> Kernel:
         if name not in self.registry:
@@ -165,13 +165,13 @@ class EagerBuilder(Builder):
         named = self._named_operands(entry, slots)
         op = Call(entry, {k: describe(v) for k, v in named.items()}, attribute_values(entry, attrs))
         results = infer(entry, op)
-        if isinstance(place, str):
-            shared = self._dynamic_size_kernels.find(op, device(place), in_place_operand)
+        if isinstance(device_or_ranks, str):
+            shared = self._dynamic_size_kernels.find(op, device(device_or_ranks), in_place_operand)
             if shared is not None:
                 return Kernel(op, results, shared, CALLS_BEFORE_OWN_KERNEL)
-        on = place if isinstance(place, Ranks) else device(place or "cpu")
+        on = device_or_ranks if isinstance(device_or_ranks, Ranks) else device(device_or_ranks or "cpu")
         compiled = functools.partial(_compiled, op, results, on, in_place_operand)
-        copy = copy_of_view(op, results[0], lambda: compiled().executable) if place is None else None
+        copy = copy_of_view(op, results[0], lambda: compiled().executable) if device_or_ranks is None else None
         return compiled() if copy is None else Kernel(op, results, copy)
 
     def _counted(self, key: Any, kernel: Kernel) -> Kernel:
@@ -179,8 +179,8 @@ class EagerBuilder(Builder):
         kernel.calls_left -= 1
         if kernel.calls_left:
             return kernel
-        place, _, in_place_operand, *_ = key
-        return self.kernels.add(key, _compiled(kernel.op, kernel.results, device(place), in_place_operand))
+        device_or_ranks, _, in_place_operand, *_ = key
+        return self.kernels.add(key, _compiled(kernel.op, kernel.results, device(device_or_ranks), in_place_operand))
 
     def forget_device_kernels(self) -> None:
         """Drops the kernels of all devices, whose drivers may be closed."""
@@ -220,13 +220,13 @@ def _compiled(op: Call, results: Sequence[TensorDesc], on: Device | Ranks, in_pl
 
 
 def _check_versions(name: str, kernel: Kernel, variables: Sequence[Variable]) -> None:
-    """Refuses operands that were updated in place since, of which the kernel reads elements.
+    """Refuses operands whose elements the kernel reads, and that were updated in place after they were saved.
 
     Raises:
         RuntimeError: there is such an operand.
     """
-    for number, variable in enumerate(variables):
-        if variable.is_stale and kernel.reads(number):
+    for index, variable in enumerate(variables):
+        if variable.is_stale and kernel.reads(index):
             raise stale_value_error(name, variable)
 
 
@@ -237,11 +237,11 @@ def _type_key(slot: Any) -> Any:
     return 0 if slot is None else id(slot.desc)
 
 
-def stale_value_error(reader: str, variable: Variable) -> RuntimeError:
+def stale_value_error(user: str, variable: Variable) -> RuntimeError:
     """The error for a value that is needed but was updated in place."""
     memory = variable.memory
     assert memory is not None
-    whose = f"the gradient of {MODE.gradient_of}" if MODE.gradient_of else f"oneflow.{reader}"
+    whose = f"the gradient of {MODE.gradient_of}" if MODE.gradient_of else f"oneflow.{user}"
     return refuse(
         f"{whose} needs {variable.desc} as it was, but {memory.writer} has updated it in place since "
         f"(version {variable.version}, now {memory.version}); update a copy, or after backward"

@@ -117,7 +117,7 @@ class Context:
             RuntimeError: one was updated in place since.
         """
         variables = [
-            self._as_gradients_see_it(resolved(v), n)
+            self._recorded_variable(resolved(v), n)
             for (v, _), n in zip(self._saved, self._result_numbers, strict=True)
         ]
         if self._packed:
@@ -138,7 +138,7 @@ class Context:
         instead = {id(t): r for t, r in zip(outputs, results, strict=True)}
         self._saved = tuple((None, instead.get(id(t), t)) for _, t in self._saved)
 
-    def _as_gradients_see_it(self, variable: Variable | None, position: int | None) -> Variable | None:
+    def _recorded_variable(self, variable: Variable | None, position: int | None) -> Variable | None:
         """A saved variable, or the corresponding result of the recorded call."""
         return variable if position is None or not self._results else self._results[position]
 
@@ -357,7 +357,7 @@ def _result_tensor(ctx: Context, tensor: EagerTensor, result: Variable) -> Eager
 
 
 def _saved_value(value: Any) -> tuple[Variable | None, Any]:
-    """A tensor of `save_for_backward`: the tensor with its variable; in a trace, its present value."""
+    """A tensor of `save_for_backward`: the tensor with its variable; in a trace, its current value."""
     builder: Any = current_builder()
     if not isinstance(value, Tensor):
         return None, value

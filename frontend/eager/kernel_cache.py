@@ -23,7 +23,7 @@ PROGRAM_BYTES = 48 << 10
 
 @dataclass
 class KernelCache:
-    """Kernels by operator, attributes, operand types and place.
+    """Kernels by operator, attributes, operand types, and device or ranks.
 
     Attributes:
         limit_bytes: the memory that the kernels of both generations may have.

@@ -130,11 +130,11 @@ class Kernel:
 
 
 def compile_call(
-    op: Call, results: Sequence[TensorDesc], place: Device | Ranks, in_place_operand: int | None = None
+    op: Call, results: Sequence[TensorDesc], device_or_ranks: Device | Ranks, in_place_operand: int | None = None
 ) -> Kernel:
     """Compiles a call on descriptions for a device, or for the ranks of its operands.
 
-    The first result may take the memory of the operand with the number `in_place_operand`.
+    The first result may take the memory of the operand with the index `in_place_operand`.
 
     Raises:
         PassError: the operator cannot be lowered.
@@ -147,37 +147,37 @@ def compile_call(
             _fill(entry, op, results)
             if in_place_operand is not None:
                 donate_arguments(entry.operation, [(in_place_operand, 0)])
-        if isinstance(place, Ranks):
-            placements = ProgramPlacements(place.placement)
-            arguments = [(place.placement, nd) for nd in place.layouts]
+        if isinstance(device_or_ranks, Ranks):
+            placements = ProgramPlacements(device_or_ranks.placement)
+            arguments = [(device_or_ranks.placement, nd) for nd in device_or_ranks.layouts]
             annotate(entry.operation, placements, arguments, [(None, None)] * len(results))
-            executable, count = compile_for(placements, module, ENTRY), len(place.placement.local_indices)
+            executable, count = compile_for(placements, module, ENTRY), len(device_or_ranks.placement.local_indices)
             kernel = Kernel(op, results, executable, num_programs=count)
             kernel.plans = None
             return kernel
-        return Kernel(op, results, compile_for(place, module, ENTRY))
+        return Kernel(op, results, compile_for(device_or_ranks, module, ENTRY))
 
 
 class DynamicSizeKernels:
     """Kernels with dynamic sizes, for all sizes of operators on devices, by the properties of calls other than sizes.
 
-    The first sizes get their own kernel, so that a program of one set of sizes has no other kernels. Sizes of 0
-    and 1 are no sizes that kernels are shared for, since a dimension of size 1 broadcasts.
+    The first sizes get their own kernel, so that a program of one set of sizes has no other kernels. Kernels are not
+    shared for sizes of 0 and 1, since a dimension of size 1 broadcasts.
     """
 
     def __init__(self) -> None:
         self._first_calls: set[Any] = set()
         self._executables: dict[Any, Executable | None] = {}
 
-    def find(self, op: Call, place: Device, in_place_operand: int | None) -> Executable | None:
+    def find(self, op: Call, device: Device, in_place_operand: int | None) -> Executable | None:
         """The executable for all sizes of a call; None for the first sizes, and where an operator needs its sizes."""
         dynamic = Call(op.record, {k: _with_dynamic_sizes(x) for k, x in op.inputs.items()}, op.attrs)
-        key = (str(place), op.record.name, in_place_operand, repr(op.attrs), *dynamic.inputs.values())
+        key = (str(device), op.record.name, in_place_operand, repr(op.attrs), *dynamic.inputs.values())
         if key not in self._first_calls:
             self._first_calls.add(key)
             return None
         if key not in self._executables:
-            self._executables[key] = _compile_for_all_sizes(dynamic, place, in_place_operand)
+            self._executables[key] = _compile_for_all_sizes(dynamic, device, in_place_operand)
         return self._executables[key]
 
 
@@ -188,10 +188,10 @@ def _with_dynamic_sizes(operand: Any) -> Any:
     return tuple(map(_with_dynamic_sizes, operand)) if isinstance(operand, tuple) else operand
 
 
-def _compile_for_all_sizes(op: Call, place: Device, in_place_operand: int | None) -> Executable | None:
+def _compile_for_all_sizes(op: Call, device: Device, in_place_operand: int | None) -> Executable | None:
     """The executable of a call with dynamic sizes; None where the operator needs its sizes."""
     try:
-        executable: Executable = compile_call(op, infer(op.record, op), place, in_place_operand).executable
+        executable: Executable = compile_call(op, infer(op.record, op), device, in_place_operand).executable
     except (OperatorError, PassError):
         return None
     return None if executable.is_size_specialized else executable

@@ -26,11 +26,11 @@ def convert(tensor: EagerTensor, target: Any) -> None:
     """Converts a parameter or buffer to an element type, if the tensor has floats, or moves the tensor to a
     device.
     """
-    place, grad = tensor.device, tensor.grad
+    current_device, grad = tensor.device, tensor.grad
     if isinstance(target, DType):
         if tensor.dtype.is_float:
-            tensor.data = wrapped(move(to_type(tensor.array, target), place))
-    elif place != device(target):
+            tensor.data = wrapped(move(to_type(tensor.array, target), current_device))
+    elif current_device != device(target):
         tensor.data = wrapped(move(tensor.storage, device(target)))
         tensor.grad = None if grad is None else grad.to(target)
 

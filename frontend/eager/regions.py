@@ -23,7 +23,7 @@ from oneflow.runtime.spans import Span, overlap
 class Region:
     """Elements in memory: which memory, the address of the first element, the shape, and the strides in bytes."""
 
-    place: Hashable
+    memory: Hashable
     begin: int
     shape: tuple[int, ...]
     strides: tuple[int, ...]
@@ -39,7 +39,7 @@ class Region:
         """The bytes from the first element to the last; empty for a region without elements."""
         steps = [(n - 1) * stride for n, stride in zip(self.shape, self.strides, strict=True)]
         low, high = sum(s for s in steps if s < 0), sum(s for s in steps if s > 0) + self.dtype.numpy.itemsize
-        return self.place, self.begin + low, self.begin + (high if self.size else low)
+        return self.memory, self.begin + low, self.begin + (high if self.size else low)
 
     @functools.cached_property
     def is_dense(self) -> bool:
@@ -60,7 +60,7 @@ class Region:
         return np.ravel(positions)
 
     def find(self, positions: np.ndarray) -> np.ndarray:
-        """The numbers of the elements at these addresses, -1 for an address without element."""
+        """The indices of the elements at these addresses, -1 for an address without element."""
         _, low, high = self.span
         numbers_of_positions = (positions - low) // self.dtype.numpy.itemsize
         outside = (positions < low) | (positions >= high)
@@ -75,14 +75,14 @@ class Region:
         if not overlap(self.span, other.span):
             return False
         dense = self.is_dense and other.is_dense
-        return dense or not self.is_element_aligned(other) or bool((self._element_numbers(other) >= 0).any())
+        return dense or not self.is_element_aligned(other) or bool((self._element_indices(other) >= 0).any())
 
     def covers(self, other: Region) -> bool:
         """Whether all elements of the other region are elements of this one."""
-        return self.is_element_aligned(other) and bool((self._element_numbers(other) >= 0).all())
+        return self.is_element_aligned(other) and bool((self._element_indices(other) >= 0).all())
 
-    def _element_numbers(self, other: Region) -> np.ndarray:
-        """For each element of the other region its number in this region, -1 for elements outside of this region."""
+    def _element_indices(self, other: Region) -> np.ndarray:
+        """For each element of the other region its index in this region, -1 for elements outside of this region."""
         return self.find(other.positions())
 
 
@@ -91,9 +91,9 @@ def region_of(tensor: EagerTensor) -> Region:
     if not tensor.is_view():
         return region_in(tensor.handle.handle)
     first, shape, steps = tensor.view_meta.strided_layout()
-    place, begin = memory_of(tensor.view_meta.root.handle.handle)
+    memory, begin = memory_of(tensor.view_meta.root.handle.handle)
     size = tensor.dtype.numpy.itemsize
-    return Region(place, begin + first * size, shape, tuple(step * size for step in steps), tensor.dtype)
+    return Region(memory, begin + first * size, shape, tuple(step * size for step in steps), tensor.dtype)
 
 
 def region_in(data: Data) -> Region:
@@ -113,8 +113,8 @@ def span_of(data: Data) -> Span:
         return None, begin, begin + data.nbytes
     if is_on_device(data):
         return data.stream.device, data.address, data.address + math.prod(data.shape) * data.dtype.numpy.itemsize
-    place, begin = memory_of(data)
-    return place, begin, begin + data.nbytes
+    memory, begin = memory_of(data)
+    return memory, begin, begin + data.nbytes
 
 
 def _dense_strides(shape: Sequence[int], dtype: DType) -> tuple[int, ...]:

@@ -60,7 +60,7 @@ class saved_tensors_hooks:  # noqa: N801 (OneFlow's name)
 
 
 class Packed:
-    """The value that a pack hook made of one tensor."""
+    """The value that a pack hook returned for one tensor."""
 
     def __init__(self, hooks: saved_tensors_hooks, variable: Variable) -> None:
         self._unpack = hooks.unpack_hook
@@ -106,11 +106,11 @@ class Link:
     """A result of a recorded call, without its elements."""
 
     node: Node
-    number: int
+    index: int
 
     def variable(self) -> Variable:
         """The variable of the result that all calls have."""
-        return self.node.result(BUILDER, self.number)
+        return self.node.result(BUILDER, self.index)
 
 
 def linked(variable: Variable) -> Variable | Link:
@@ -132,7 +132,7 @@ def resolved(slot: Any) -> Any:
 class _PackedNode(Node):
     """A recorded call that keeps no elements of operands and results except elements that hooks keep.
 
-    `packed` has what hooks made of operands and then results, by number.
+    `packed` has what hooks made of operands and then results, by index.
     """
 
     __slots__ = ("packed",)
@@ -157,7 +157,7 @@ class _PackedNode(Node):
         ]
 
     def move(self, variable: Variable) -> None:
-        """Nothing: the elements of results are not kept."""
+        """Does nothing: the elements of results are not kept."""
 
     def operands(self) -> dict[str, Any]:
         """The operands by name."""
@@ -186,10 +186,10 @@ class _PackedNode(Node):
         inner.wanted, inner.maybe_nonfinite = op.wanted, op.maybe_nonfinite
         return rule(ops, inner, *cotangents)
 
-    def _value(self, number: int, variable: Variable, where: str) -> Variable:
+    def _value(self, index: int, variable: Variable, where: str) -> Variable:
         """An operand or result for the gradient: the hook's tensor, or any elements if only the shape is read."""
-        if number in self.packed:
-            return self.packed[number].restored(variable)
+        if index in self.packed:
+            return self.packed[index].restored(variable)
         if variable.handle is not None:
             return variable
         sizes = [d or 0 for d in variable.desc.shape or ()]

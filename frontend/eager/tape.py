@@ -1,10 +1,10 @@
 """The tape of eager mode: variables, the calls that produced variables, and the backward pass.
 
 A `Variable` is a computed value. If the value depends on a leaf, the variable refers to the `Node` of its producer: a
-call of an operator with its operands and results. `backward` collects the nodes behind a result and passes these to
-`dialect.reverse`, which runs the gradient slots of the operators, so eager gradients equal the gradients of a
-compiled program. Memory that is updated in place counts its versions; a gradient that needs an older version is an
-error.
+call of an operator with its operands and results. `backward` collects the nodes that a result depends on, and passes
+the nodes to `dialect.reverse`, which runs the gradient slots of the operators, so eager gradients equal the gradients
+of a compiled program. Memory that is updated in place counts its versions; a gradient that needs an older version is
+an error.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ MODE = Mode()
 ACCUMULATION_LOCK = Lock()
 #: Held while memory that threads may share gets its version counter or a view.
 _MEMORY_LOCK = Lock(reentrant=True)
-#: The numbers of nodes, in the order in which calls are recorded.
-node_numbers = itertools.count()
+#: The sequence numbers of nodes, in the order in which calls are recorded.
+sequence_numbers = itertools.count()
 
 
 class _Recording(ContextDecorator):
@@ -89,7 +89,9 @@ class _Recording(ContextDecorator):
 
 
 class set_grad_enabled(_Recording):  # noqa: N801 (PyTorch's name)
-    """Turns recording for gradients on or off, as a call for good, in `with` until its end. Also a decorator."""
+    """Turns recording for gradients on or off: a call permanently, a `with` statement until its end. Also a
+    decorator.
+    """
 
     def __init__(self, mode: bool) -> None:
         super().__init__(mode)
@@ -190,7 +192,7 @@ class Memory:
 
 
 class Leaf:
-    """The accumulator of the gradient of a tensor that requires grad."""
+    """The accumulator of the gradient of a tensor that requires grad (PyTorch's `AccumulateGrad`)."""
 
     __slots__ = ("__weakref__", "grad", "hooks")
 
@@ -248,7 +250,7 @@ class Variable(Value):
             self.node.move(self)
 
     def refreshed(self) -> Variable:
-        """The same memory at its present version, after updates through other tensors; gradients flow on."""
+        """The same memory at its current version, after updates through other tensors; gradients flow on."""
         fresh = self.alias()
         fresh.version, fresh.leaf = self.shared_memory().version, self.leaf
         if self.node is not None:
@@ -282,13 +284,13 @@ class RecordedCall(Call):
 class Node:
     """A recorded call. A node references its results weakly, so that unused memory is freed at once."""
 
-    __slots__ = ("attrs", "inputs", "kernel", "number", "record", "result_values", "results")
+    __slots__ = ("attrs", "inputs", "kernel", "record", "result_values", "results", "sequence_number")
 
     def __init__(self, record: Operator, inputs: dict[str, Any], attrs: dict[str, Any]) -> None:
         self.record, self.attrs = record, attrs
         self.kernel: Any = None
         self.inputs: dict[str, Any] | None = inputs
-        self.number = next(node_numbers)
+        self.sequence_number = next(sequence_numbers)
         self.results: list[weakref.ref[Variable]] = []
         self.result_values: list[tuple[Any, TensorDesc, Memory, int]] = []
 
@@ -323,26 +325,26 @@ class Node:
 
     def reads(self, variable: Variable) -> bool:
         """Whether the gradient needs the elements of a variable."""
-        numbers = [i for i, v in enumerate(self.sources()) if v is variable]
-        if not numbers:
+        indices = [i for i, v in enumerate(self.sources()) if v is variable]
+        if not indices:
             return False
         read = gradient_reads(self.call(variable.builder))
-        return any(read[i] for i in numbers)
+        return any(read[i] for i in indices)
 
     def call(self, builder: Builder) -> Call:
         """The call, with the same variable objects that other calls have."""
         results = [self.result(builder, i) for i in range(len(self.results))]
         return RecordedCall(self.record, self.operands(), self.attrs, results, self.kernel)
 
-    def result(self, builder: Builder, number: int) -> Variable:
+    def result(self, builder: Builder, index: int) -> Variable:
         """The variable of a result, the same for all calls that read the result."""
-        known = self.results[number]()
+        known = self.results[index]()
         if known is not None:
             return known
-        handle, desc, memory, version = self.result_values[number]
+        handle, desc, memory, version = self.result_values[index]
         again = Variable(builder, handle, desc)
         again.node, again.memory, again.version = self, memory, version
-        self.results[number] = weakref.ref(again)  # the next call has to find the same object
+        self.results[index] = weakref.ref(again)  # the next call has to find the same object
         return again
 
     def arrays(self) -> Iterator[int]:
@@ -392,10 +394,10 @@ def reachable_nodes(roots: Sequence[Variable]) -> list[Node]:
     waiting = [v.node for v in roots if v.node is not None]
     while waiting:
         node = waiting.pop()
-        if node.number not in nodes:
-            nodes[node.number] = node
+        if node.sequence_number not in nodes:
+            nodes[node.sequence_number] = node
             waiting.extend(v.node for v in node.sources() if v.node is not None)
-    return [nodes[number] for number in sorted(nodes)]
+    return [nodes[i] for i in sorted(nodes)]
 
 
 def apply_hooks(value: Value, grad: Value) -> Value:
@@ -418,7 +420,8 @@ def gradients(
     create_graph: bool,
     finalize: Callable[[Value, Value], Value] = apply_hooks,
 ) -> list[tuple[Variable, Variable | None]]:
-    """The gradients for the cotangents `seeds`, by the variables that `wrt` picks given the nodes behind the seeds.
+    """The gradients for the cotangents `seeds`, by the variables that `wrt` returns for the nodes that the seeds
+    depend on.
 
     Each gradient has its own memory. `finalize` may replace the complete gradient of a value, as hooks do.
 
@@ -459,7 +462,7 @@ def _with_own_memory(builder: Builder, grad: Value, used_arrays: set[int]) -> Va
 
 
 def leaves_of(nodes: Sequence[Node], roots: Sequence[Variable], by: Container[Leaf] | None = None) -> list[Variable]:
-    """The variables behind `nodes`, and among `roots`, that are leaves; only leaves of `by`, if given."""
+    """The leaves among the variables that `nodes` read and among `roots`; only leaves in `by`, if given."""
     leaves = {id(v): v for node in nodes for v in node.sources() if v.leaf is not None}
     leaves |= {id(v): v for v in roots if v.leaf is not None}
     return [v for v in leaves.values() if by is None or v.leaf in by]

@@ -4,7 +4,7 @@
     (x * x).sum().backward()
     x.grad                                # tensor([2., 4.], dtype=oneflow.float32)
 
-An `EagerTensor` is what a user's program holds; its variable is its present value. An update in place gives the
+An `EagerTensor` is the object of the user's program; its variable is its current value. An update in place gives the
 tensor another variable in the same memory.
 """
 
@@ -40,7 +40,7 @@ class Eager(EagerBuilder, dispatching.TensorBuilder):
     eager = True
 
     def read(self, tensor: Tensor) -> Variable:
-        """The present variable of a tensor."""
+        """The current variable of a tensor."""
         if not isinstance(tensor, EagerTensor):
             raise fail(
                 "expected no tensor of a trace outside of that trace: the tensor belongs to a function whose "
@@ -76,7 +76,7 @@ class Eager(EagerBuilder, dispatching.TensorBuilder):
         return tensors
 
     def operand_gradients(self, op: Call, cotangents: Sequence[Any]) -> list[tuple[int, Any]]:
-        """The gradients of a recorded call by the numbers of operands, by a plan where the call has one."""
+        """The gradients of a recorded call by the indices of operands, by a plan where the call has one."""
         return planned_gradients(self, op, cotangents)
 
     def to_tensor(self, value: Value) -> EagerTensor:
@@ -125,8 +125,8 @@ class Eager(EagerBuilder, dispatching.TensorBuilder):
         assert isinstance(tensor, EagerTensor)
         return (tensor.view_meta.root, tensor.view_meta.strided_layout()[0]) if tensor.is_view() else (tensor, 0)
 
-    def number(self, get: Callable[[], float], dtype: DType) -> EagerTensor:
-        """A tensor of the number."""
+    def runtime_scalar(self, get: Callable[[], float], dtype: DType) -> EagerTensor:
+        """A tensor of the value of `get` now."""
         return EagerTensor(self.wrap(np.asarray(get(), dtype.numpy)))
 
     def guard(self, read: Callable[[Any, Any], Any], owner: Any, key: Any) -> Any:
@@ -145,10 +145,10 @@ class Eager(EagerBuilder, dispatching.TensorBuilder):
         leaf.grad = grad
 
     def backward(
-        self, tensors: Sequence[Tensor], weights: Sequence[Any], retain: bool, create_graph: bool, by: Any
+        self, tensors: Sequence[Tensor], grad_tensors: Sequence[Any], retain: bool, create_graph: bool, by: Any
     ) -> None:
         """Accumulates gradients at the leaves; see `autograd.backward`."""
-        seeds = self.seeds(tensors, weights)
+        seeds = self.seeds(tensors, grad_tensors)
         leaves = functools.partial(leaves_of, roots=[v for v, _ in seeds], by=by)
         grads = gradients(self, seeds, leaves, retain_graph=retain, create_graph=create_graph)
         with ACCUMULATION_LOCK.held():
@@ -167,13 +167,13 @@ class Eager(EagerBuilder, dispatching.TensorBuilder):
             total = self.binary("add", current.variable.alias(), grad.variable)
             self.assign(current, self.to_tensor(total), "backward")
 
-    def seeds(self, tensors: Sequence[Tensor], weights: Sequence[Any]) -> list[tuple[Variable, Variable]]:
+    def seeds(self, tensors: Sequence[Tensor], grad_tensors: Sequence[Any]) -> list[tuple[Variable, Variable]]:
         """The variables of results, and their cotangents.
 
         Raises:
             RuntimeError: a result does not require grad, or has several elements and no cotangent.
         """
-        return [(self.read(t), self._seed(t, w)) for t, w in zip(tensors, weights, strict=True)]
+        return [(self.read(t), self._seed(t, w)) for t, w in zip(tensors, grad_tensors, strict=True)]
 
     def _seed(self, result: Any, weight: Any) -> Variable:
         if not result.requires_grad:
@@ -211,7 +211,7 @@ class EagerTensor(Tensor):
 
     @property
     def variable(self) -> Variable:
-        """The present value, which includes updates through other tensors in the same memory."""
+        """The current value, which includes updates through other tensors in the same memory."""
         view_meta = self.view_meta
         if view_meta is not None and view_meta.is_stale(self.handle):
             with views.REFRESH_LOCK.raw:
@@ -354,7 +354,7 @@ class EagerTensor(Tensor):
             raise refuse(f"expected a tensor that requires grad for retain_grad, got {self.desc} that requires none")
         self.handle.leaf = self.handle.leaf or Leaf()
 
-    def numpy(self) -> np.ndarray:  # type: ignore[override]
+    def numpy(self) -> np.ndarray:
         """The values as an array of NumPy, which shares the memory of a tensor on the host; a view's array shares the
         memory of its root.
 
@@ -372,27 +372,27 @@ class EagerTensor(Tensor):
         """The elements as nested lists of Python numbers."""
         return self.array.tolist()
 
-    def __bool__(self) -> bool:  # type: ignore[override]
+    def __bool__(self) -> bool:
         return bool(self.item())
 
-    def __int__(self) -> int:  # type: ignore[override]
+    def __int__(self) -> int:
         return int(self.item())
 
-    def __float__(self) -> float:  # type: ignore[override]
+    def __float__(self) -> float:
         return float(self.item())
 
-    def __complex__(self) -> complex:  # type: ignore[override]
+    def __complex__(self) -> complex:
         return complex(self.item())
 
-    def __index__(self) -> int:  # type: ignore[override]
+    def __index__(self) -> int:
         if not self.dtype.is_integer:
             raise TypeError(f"expected one integer as an index, got {self.desc}")
         return int(self.item())
 
-    def __contains__(self, value: Any) -> bool:  # type: ignore[override]
+    def __contains__(self, value: Any) -> bool:
         return bool((self.array == (value.array if isinstance(value, EagerTensor) else value)).any())
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:  # type: ignore[override]
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return np.array(self.numpy(), dtype=dtype, copy=copy)
 
     def __array_function__(self, function: Any, _: Any, args: Any, kwargs: Any) -> Any:
@@ -411,7 +411,7 @@ class EagerTensor(Tensor):
         return self._local().__dlpack_device__()
 
     def _local(self) -> LocalData:
-        """The memory of the tensor, if that is all in one place."""
+        """The memory of a tensor on one device."""
         if is_on_ranks(self.storage):
             raise BufferError("expected a tensor of one device for DLPack, got a global one; pass x.to_local()")
         data: LocalData = views.exposed_memory(self)

@@ -130,7 +130,7 @@ class ViewMeta:
         return builder.call("view_as_complex", merged)[0] if root.desc.dtype.is_complex else merged
 
     def refreshed(self, builder: Any, old: Variable) -> tuple[Variable, int]:
-        """The view's values by the root's present values, and the version of these values.
+        """The view's values by the root's current values, and the version of these values.
 
         The version is read first: an update by another thread meanwhile leaves the view stale.
         """
@@ -235,7 +235,9 @@ def keep_views(root: Any, successor: Any) -> None:
 
 
 def exposed_memory(tensor: Any) -> Any:
-    """The memory of a tensor for a writer outside: for a view the part of the root, where one array can be that."""
+    """The memory of a tensor, for writers outside of this library: for a view the part of the root, where one array
+    can have these strides.
+    """
     data = tensor.storage
     if not isinstance(data, np.ndarray):
         return data
@@ -395,9 +397,9 @@ class ViewCopy:
         """The elements of the view, in new memory."""
         return [self._view_fn(arrays[0]).copy()]
 
-    def reads(self, number: int) -> bool:
-        """Whether the elements of operand `number` are read: other operands give sizes."""
-        return number == 0
+    def reads(self, index: int) -> bool:
+        """Whether the elements of operand `index` are read: other operands are read for their sizes alone."""
+        return index == 0
 
 
 class LargeView(ViewCopy):

@@ -25,14 +25,13 @@ Labels = list[str]
 
 
 def einsum(equation: str, *operands: Any) -> Tensor:
-    """The sum of products that an equation such as "ij,jk->ik" states: letters name dimensions.
+    """The sum of products that an equation such as "ij,jk->ik" states: letters are labels of dimensions. A label that
+    the result lacks is summed over. A label that occurs twice in one operand selects the diagonal. "..." stands
+        for all further dimensions, which broadcast. Without "->" the result has the labels that occur once, in
+        alphabetical order, after the dimensions of "...". Operands may be given as one list.
 
-    A letter that the result lacks is summed over. A letter twice in one operand selects the diagonal. "..." stands
-    for all further dimensions, which broadcast. Without "->" the result has the letters that occur once, in
-    alphabetical order, after the dimensions of "...". Operands may be given as one list.
-
-    Raises:
-        OneFlowError: the equation does not fit the operands.
+        Raises:
+            OneFlowError: the equation does not fit the operands.
     """
     listed = list(operands[0]) if len(operands) == 1 and isinstance(operands[0], (list, tuple)) else list(operands)
     if not isinstance(equation, str) or not listed:
@@ -125,7 +124,7 @@ def _labels(equation: str, text: str, rank: int) -> Labels:
 
 
 def _diagonals(x: Tensor, labels: Labels) -> tuple[Tensor, Labels]:
-    """A tensor without labels that occur twice: the diagonal of their dimensions stays."""
+    """A tensor without labels that occur twice: their dimensions are replaced by the diagonal."""
     while repeated := [label for label in labels if labels.count(label) > 1]:
         first = labels.index(repeated[0])
         second = labels.index(repeated[0], first + 1)

@@ -42,7 +42,7 @@ def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Tens
 
 
 def _at_least(x: Tensor, low: float) -> Tensor:
-    """`x`, at least `low`, with the gradient of `x`; an infinite `x` stays."""
+    """`x`, at least `low`, with the gradient of `x`; an infinite `x` is kept."""
     raised: Tensor = e.where(e.lt(x, low), e.add(x, dispatch("stop_gradient", e.sub(low, x))), x)
     return raised
 
@@ -144,8 +144,8 @@ def gaussian_nll_loss(
 ) -> Tensor:
     """Minus the log-density of `target` in normal distributions around `input`, of the variances `var`.
 
-    A variance counts as at least `eps`, which its gradient ignores; `full` adds log(2 * pi) / 2. Variances
-    without the last dimension hold for all along that.
+    A variance counts as at least `eps`, which its gradient ignores; `full` adds log(2 * pi) / 2. Variances without
+    the last dimension apply to all elements along that dimension.
     """
     x, y, v = as_common(input, target, var)
     if v.rank == x.rank - 1:

@@ -27,25 +27,25 @@ _CUBIC = -0.75
 class Dimension(NamedTuple):
     """How a dimension is resized.
 
-    `wanted` is the size of the result, `factor` a factor of the positions (0: by the sizes), `corners` whether the
-    outermost elements lie in each other, `real` the type of positions.
+    `wanted` is the size of the result, `factor` a factor of the positions (0: by the sizes), `align_corners` whether
+    the outermost elements of image and result have the same centres, `real` the type of positions.
     """
 
     size: Any
     wanted: Any
     factor: float
-    corners: bool
+    align_corners: bool
     real: DType
 
     @property
-    def numbers(self) -> Tensor:
-        """The numbers of the results."""
+    def indices(self) -> Tensor:
+        """The indices of the results along the dimension."""
         return cast(arange(self.wanted), self.real)
 
     @property
     def step(self) -> Tensor:
         """The distance of two results in elements."""
-        if self.corners:
+        if self.align_corners:
             return e.div(self._number(self.size - 1), self._number(sz.maximum(self.wanted - 1, 1)))
         if self.factor:
             return full((), 1 / self.factor, dtype=self.real)
@@ -53,9 +53,9 @@ class Dimension(NamedTuple):
 
     def centres(self) -> Tensor:
         """The positions of the results between the elements."""
-        if self.corners:
-            return e.mul(self.numbers, self.step)
-        return e.sub(e.mul(e.add(self.numbers, 0.5), self.step), 0.5)
+        if self.align_corners:
+            return e.mul(self.indices, self.step)
+        return e.sub(e.mul(e.add(self.indices, 0.5), self.step), 0.5)
 
     def element(self, position: Tensor) -> Tensor:
         """The nearest element inside of the image, of a whole position."""
@@ -70,11 +70,11 @@ Tap = tuple[Tensor, Tensor | None]
 
 
 def _nearest(dim: Dimension) -> list[Tap]:
-    return [(dim.element(e.floor(e.mul(dim.numbers, dim.step))), None)]
+    return [(dim.element(e.floor(e.mul(dim.indices, dim.step))), None)]
 
 
 def _nearest_exact(dim: Dimension) -> list[Tap]:
-    return [(dim.element(e.floor(e.mul(e.add(dim.numbers, 0.5), dim.step))), None)]
+    return [(dim.element(e.floor(e.mul(e.add(dim.indices, 0.5), dim.step))), None)]
 
 
 def _linear(dim: Dimension) -> list[Tap]:
@@ -110,12 +110,12 @@ def _column(vector: Tensor, rank: int, at: int) -> Tensor:
     return sh.reshape(vector, [-1 if d == at else 1 for d in range(rank)])
 
 
-def resized(x: Tensor, sizes: Sequence[Any], factors: Sequence[float], mode: str, corners: bool) -> Tensor:
+def resized(x: Tensor, sizes: Sequence[Any], factors: Sequence[float], mode: str, align_corners: bool) -> Tensor:
     """Images (batch, channels, spatial dimensions..) in the spatial sizes `sizes`."""
     real = dtypes.float64 if x.dtype == dtypes.float64 else dtypes.float32
     result = x if mode.startswith("nearest") else cast(x, real)
     for at, (wanted, factor) in enumerate(zip(sizes, factors, strict=True), 2):
-        taps = _MODES[mode](Dimension(x.size(at), wanted, factor, corners, real))
+        taps = _MODES[mode](Dimension(x.size(at), wanted, factor, align_corners, real))
         parts = [(index_select(result, at, positions), weights) for positions, weights in taps]
         weighted = [part if w is None else e.mul(part, _column(w, x.rank, at)) for part, w in parts]
         result = weighted[0]

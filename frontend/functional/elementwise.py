@@ -190,14 +190,14 @@ def pow(input: Any, other: Any) -> Tensor:
 
 
 def _complex_power(x: Tensor, number: Any) -> Tensor:
-    """Complex numbers to a known power, so that small whole powers are products."""
+    """Complex numbers to a constant power, so that small integer powers are products."""
     if isinstance(number, complex):
         return _pow(x, number)
     return dispatch("scalar_pow", x, **scalar_operand(number, x.dtype))
 
 
 def bitwise_not(x: Any) -> Tensor:
-    """Each bit of integers turned over; `logical_not` of bools."""
+    """Each bit of integers inverted; `logical_not` of bools."""
     x = as_tensor(x)
     return logical_not(x) if x.dtype == dtypes.bool_ else dispatch("bitwise_not", x)
 
@@ -268,7 +268,7 @@ def threshold(x: Any, threshold: float, value: float) -> Tensor:
 
 
 def gelu(x: Any, approximate: str = "none") -> Tensor:
-    """x times the normal distribution's share below x; floats.
+    """x times the cumulative distribution function of the normal distribution at x; floats.
 
     `approximate="tanh"` is 0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3))).
     """
@@ -317,7 +317,8 @@ def _in_shape_of(x: Tensor, filled: Tensor) -> Tensor:
 def clamp(x: Any, min: Any = None, max: Any = None) -> Tensor:
     """`x` limited to [min, max]; each bound is a number, a tensor or None.
 
-    NaN stays; a bound that is NaN makes all elements NaN. The result has the common element type of x and the bounds.
+    NaN is kept; a bound that is NaN makes all elements NaN. The result has the common element type of x and the
+    bounds.
     """
     if min is None and max is None:
         raise fail("expected min, max or both for clamp, got neither")

@@ -35,7 +35,7 @@ def reduced(loss: Tensor, reduction: str) -> Tensor:
 
 
 def _common_operands(input: Any, *others: Any) -> list[Any]:
-    """Tensors of one element type, the others in the shape of the first; None stays."""
+    """Tensors of one element type, the others in the shape of the first; None is kept."""
     tensors = [v for v in others if v is not None]
     x, *rest = as_common(input, *tensors)
     shaped = iter([t if t.shape == x.shape else sh.expand_as(t, x) for t in rest])
@@ -69,8 +69,8 @@ def cross_entropy(
 ) -> Tensor:
     """`nll_loss` of `log_softmax(input, 1)`; targets may also be probabilities in the shape of `input`.
 
-    `input` is (n, classes, ..), or (classes,) alone; `weight` is one number per class. `label_smoothing` is the share
-    of a target that is divided equally among all classes.
+    `input` is (n, classes, ..), or (classes,) alone; `weight` is one number per class. `label_smoothing` is the
+    fraction of a target that is divided equally among all classes.
     """
     x, target = as_tensor(input), as_tensor(target)
     if not 0 <= label_smoothing <= 1:

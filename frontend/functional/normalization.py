@@ -116,7 +116,7 @@ def instance_norm(
 ) -> Tensor:
     """(x - mean) / sqrt(variance + eps) * weight + bias, over each channel, dimension 1, of each image of a batch.
 
-    The statistics are the statistics of `x`, and the running statistics move by the share `momentum` towards the
+    The statistics are the statistics of `x`, and the running statistics move by the fraction `momentum` towards the
     means over the batch, in place (None without running statistics); without `use_input_stats` the statistics are the
     running statistics. Floats.
     """

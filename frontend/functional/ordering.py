@@ -103,7 +103,7 @@ def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> Ordere
 
 
 def _with_reduced_dim(chosen: Tensor, x: Tensor, dim: int, keepdim: bool) -> Tensor:
-    """Selects an element of each row along `dim`; with `keepdim` the dimension stays with size 1."""
+    """Selects an element of each row along `dim`; with `keepdim` the dimension is kept with size 1."""
     return sh.unsqueeze(chosen, sh.axis(x, dim)) if keepdim and x.rank else chosen
 
 

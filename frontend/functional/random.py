@@ -44,7 +44,7 @@ def random_offset(generator: Generator | None = None) -> Tensor:
     """The next seed of a generator or of the thread, as the offset of the seed of an operator."""
     if generator is not None and not isinstance(generator, Generator):
         raise fail(f"expected generator to be a flow.Generator or None, got {generator!r}")
-    return current_builder().number((generator or default_generator).next, dtypes.int64)
+    return current_builder().runtime_scalar((generator or default_generator).next, dtypes.int64)
 
 
 def _drawn(op: str, size: tuple[Any, ...], dtype: DType | None, generator: Generator | None, **attrs: Any) -> Tensor:
@@ -57,7 +57,7 @@ def _drawn(op: str, size: tuple[Any, ...], dtype: DType | None, generator: Gener
 
 @tensor_factory
 def rand(*size: Any, dtype: DType | None = None, generator: Generator | None = None) -> Tensor:
-    """Numbers drawn evenly from [0, 1); sizes one by one or as a list."""
+    """Uniform numbers in [0, 1); sizes one by one or as a list."""
     return _drawn("uniform", size, dtype, generator)
 
 
@@ -71,7 +71,7 @@ def randn(*size: Any, dtype: DType | None = None, generator: Generator | None = 
 def randint(
     low: int, high: Any, size: Any = None, *, dtype: DType = dtypes.int64, generator: Generator | None = None
 ) -> Tensor:
-    """Integers drawn evenly from [low, high); with two arguments from [0, first), of the size of the second."""
+    """Uniform integers in [low, high); with two arguments from [0, first), of the size of the second."""
     if size is None:
         low, high, size = 0, low, high
     if low >= high:
@@ -91,7 +91,7 @@ def _like(function: Callable[..., Tensor], doc: str) -> Callable[..., Tensor]:
     return tensor_factory(describe(like, f"{function.__name__}_like", doc))
 
 
-rand_like = _like(rand, "Numbers drawn evenly from [0, 1) in the shape of `x`, and its element type or `dtype`.")
+rand_like = _like(rand, "Uniform numbers in [0, 1) in the shape of `x`, and its element type or `dtype`.")
 randn_like = _like(randn, "Normal numbers (`randn`) in the shape of `x`, and its element type or `dtype`.")
 
 
@@ -99,7 +99,7 @@ randn_like = _like(randn, "Normal numbers (`randn`) in the shape of `x`, and its
 def randint_like(
     x: Any, low: int, high: int | None = None, *, dtype: DType | None = None, generator: Generator | None = None
 ) -> Tensor:
-    """Integers drawn evenly from [low, high), or from [0, low), in the shape of `x` and its type or `dtype`."""
+    """Uniform integers in [low, high), or in [0, low), in the shape of `x` and its type or `dtype`."""
     x = as_tensor(x)
     first, last = (0, low) if high is None else (low, high)
     return randint(first, last, x.sizes(), dtype=dtype or x.dtype, generator=generator)
@@ -279,6 +279,6 @@ def gumbel_softmax(logits: Any, tau: float = 1, hard: bool = False, dim: int = -
     count = x.shape[dim_index]
     if count is None:
         raise fail(f"expected a static size of dimension {dim} for hard samples, got {x.desc}")
-    places = reshape(arange(count), [-1 if i == dim_index else 1 for i in range(x.rank)])
-    one_hot = cast(eq(argmax(soft, dim_index, True), places), x.dtype)
+    indices = reshape(arange(count), [-1 if i == dim_index else 1 for i in range(x.rank)])
+    one_hot = cast(eq(argmax(soft, dim_index, True), indices), x.dtype)
     return add(sub(one_hot, dispatch("stop_gradient", soft)), soft)

@@ -191,7 +191,7 @@ def var(
     x: Any, dim: Dims = None, unbiased: bool = True, keepdim: bool = False, *, correction: int | None = None
 ) -> Tensor:
     """The variance along `dim`, divided by n - `correction`, by default n - 1, or n where not `unbiased`; floats or
-    complex numbers, computed in f64 in two passes. A bool in the place of `dim` is `unbiased`.
+    complex numbers, computed in f64 in two passes. A bool given as `dim` is `unbiased`.
     """
     dim, unbiased = (None, dim) if isinstance(dim, bool) else (dim, unbiased)
     dropped = int(unbiased) if correction is None else correction

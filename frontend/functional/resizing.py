@@ -46,8 +46,8 @@ def interpolate(
     `mode` is "nearest", or "nearest-exact", which takes the element at the centre of a pixel; "linear",
     "bilinear" or "trilinear" by the number of dimensions, which interpolate between neighbours; "bicubic" for two
     dimensions, which reads four neighbours along each; or "area", the means of windows. With `align_corners` the
-    outermost elements lie in each other, otherwise the borders of the images do. With `recompute_scale_factor`
-    positions follow from the sizes, not from the factor.
+    outermost elements have the same centres, otherwise the images have the same borders. With
+    `recompute_scale_factor` positions follow from the sizes, not from the factor.
     """
     x = as_tensor(input)
     spatial = x.rank - 2

@@ -202,7 +202,7 @@ class BinaryRule:
 
 
 def scalar_operand(number: Any, dtype: DType) -> dict[str, Any]:
-    """The attributes that give a number to a `scalar_*` operator on tensors of `dtype`."""
+    """The attributes of a number as an operand of a `scalar_*` operator on tensors of `dtype`."""
     if dtype.is_inexact:
         return {"has_float_operand": True, "float_operand": float(number)}
     return {"has_int_operand": True, "int_operand": int(number)}

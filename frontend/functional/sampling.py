@@ -152,7 +152,7 @@ def roi_align(
     aligned: bool = False,
 ) -> Tensor:
     """Means of parts of images `(images, channels, h, w)`, one of `(channels, pooled_h, pooled_w)` for each row of
-    `rois`: the number of an image, and the corners x1, y1, x2, y2, which `spatial_scale` multiplies.
+    `rois`: the index of an image, and the corners x1, y1, x2, y2, which `spatial_scale` multiplies.
 
     The mean of a cell has `sampling_ratio` interpolated samples along each dimension; `aligned` moves the corners by
     half a pixel.

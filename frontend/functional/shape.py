@@ -88,7 +88,7 @@ def _plain(x: Tensor, sizes: Sequence[Any]) -> list[Any] | None:
     empty list.
     """
     own = [d for d in sizes if isinstance(d, Size)]
-    if len(own) != 1 or x.shape.count(None) != 1 or not own[0].is_of(x, x.shape.index(None)):
+    if len(own) != 1 or x.shape.count(None) != 1 or not own[0].is_size_of(x, x.shape.index(None)):
         return None
     plain: list[Any] = [None if isinstance(d, Size) else d for d in sizes]
     return plain if -1 in plain or _known(plain) == _known(x.shape) else None
@@ -214,7 +214,9 @@ def expand(x: Any, *sizes: Any) -> Tensor:
 def _expanded(x: Tensor, requested: Sequence[Any]) -> Tensor:
     """`expand` to sizes that are known at run time only; sizes of `x` itself are kept."""
     new = len(requested) - x.rank
-    kept = [-1 if d is None or (isinstance(d, Size) and d.is_of(x, i)) else d for i, d in enumerate(requested, -new)]
+    kept = [
+        -1 if d is None or (isinstance(d, Size) and d.is_size_of(x, i)) else d for i, d in enumerate(requested, -new)
+    ]
     if not any(isinstance(d, Size) for d in kept):
         return dispatch("expand", x, expand_shape=kept)
     filled = [x.size(i) if i >= 0 and isinstance(d, int) and d == -1 else d for i, d in enumerate(kept, -new)]
@@ -364,7 +366,9 @@ def flip(x: Any, dims: int | Sequence[int]) -> Tensor:
 
 
 def roll(x: Any, shifts: int | Sequence[int], dims: int | Sequence[int] | None = None) -> Tensor:
-    """`x` with its elements moved by `shifts` along `dims`; elements at the end go to the front; None: flattened."""
+    """`x` with its elements moved by `shifts` along `dims`; elements that are moved beyond the end reappear at the
+    front; without `dims` as one flattened dimension.
+    """
     x = as_tensor(x)
     if dims is None:
         return reshape_as(roll(reshape(x, (-1,)), shifts, 0), x)

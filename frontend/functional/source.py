@@ -147,13 +147,13 @@ def _evenly(start: Any, end: Any, steps: Any, name: str) -> Tensor:
 
 @tensor_factory
 def linspace(start: float, end: float, steps: int, *, dtype: DType | None = None) -> Tensor:
-    """`steps` numbers from `start` to `end`, evenly apart; computed in float64."""
+    """`steps` evenly spaced numbers from `start` to `end`; computed in float64."""
     return cast(_evenly(start, end, steps, "linspace"), dtype or get_default_dtype())
 
 
 @tensor_factory
 def logspace(start: float, end: float, steps: int, base: float = 10.0, *, dtype: DType | None = None) -> Tensor:
-    """`base` to the powers of `steps` numbers from `start` to `end`, evenly apart; computed in float64."""
+    """`base` to the powers of `steps` evenly spaced numbers from `start` to `end`; computed in float64."""
     return cast(pow(float(base), _evenly(start, end, steps, "logspace")), dtype or get_default_dtype())
 
 

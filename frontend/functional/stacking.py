@@ -21,8 +21,8 @@ __all__ = [
 
 
 def _with_rank(rank: int, new_axes: dict[int, tuple[int, ...]]) -> Callable[..., Any]:
-    """The function that gives tensors at least `rank` dimensions; `new_axes` has the positions of new axes by the
-    rank.
+    """The function that expands tensors to at least `rank` dimensions; `new_axes` has the positions of new axes by
+    the rank.
     """
 
     def function(*tensors: Any) -> Any:

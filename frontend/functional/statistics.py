@@ -20,11 +20,11 @@ from oneflow.frontend.functional.rules import cast, constant, to_float
 __all__ = ["quantile", "roc_auc_score"]
 
 #: The value of a quantile between two elements, by its position among the ordered elements.
-_PLACES: dict[str, Callable[[Tensor], Tensor]] = {
-    "linear": lambda place: place,
+_INTERPOLATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "linear": lambda position: position,
     "lower": e.floor,
     "higher": e.ceil,
-    "midpoint": lambda place: e.mul(e.add(e.floor(place), e.ceil(place)), 0.5),
+    "midpoint": lambda position: e.mul(e.add(e.floor(position), e.ceil(position)), 0.5),
     "nearest": e.rint,
 }
 
@@ -38,16 +38,16 @@ def quantile(
     "lower", "higher", "midpoint" or "nearest".
 
     Raises:
-        OneFlowError: a share is not from 0 to 1, the tensor is empty, or elements are no floats.
+        OneFlowError: a fraction is not from 0 to 1, the tensor is empty, or elements are no floats.
     """
     x = as_tensor(input)
-    if interpolation not in _PLACES:
-        raise fail(f"expected interpolation to be one of {', '.join(_PLACES)}, got {interpolation!r}")
+    if interpolation not in _INTERPOLATIONS:
+        raise fail(f"expected interpolation to be one of {', '.join(_INTERPOLATIONS)}, got {interpolation!r}")
     fractions = as_tensor(q) if not isinstance(q, (int, float)) else constant(float(q), x.dtype)
     if not x.dtype.is_float or fractions.dtype != x.dtype or fractions.rank > 1:
         raise fail(f"expected floats, and q as a number or a vector of their type, got {x.desc} and {fractions.desc}")
     if current_builder().eager and not bool(r.all(e.logical_and(e.ge(fractions, 0), e.le(fractions, 1)))):
-        raise fail(f"expected shares from 0 to 1 for quantile, got {q}")
+        raise fail(f"expected fractions from 0 to 1 for quantile, got {q}")
     rows = sh.reshape(x, (-1,)) if dim is None else sh.movedim(x, dim, -1) if x.rank else sh.reshape(x, (1,))
     size = rows.shape[-1]
     if not size:
@@ -61,12 +61,12 @@ def quantile(
 
 
 def _of_rows(rows: Tensor, fractions: Tensor, size: int, interpolation: str) -> Tensor:
-    """The quantiles of each row, with the shares as the first dimension."""
+    """The quantiles of each row, with the fractions as the first dimension."""
     ordered = sh.movedim(sort(rows)[0], -1, 0)
-    places = _PLACES[interpolation](e.mul(cast(fractions, dtypes.float64), float(size - 1)))
-    bounds = [e.clamp(place, 0, size - 1) for place in (e.floor(places), e.ceil(places))]
+    positions = _INTERPOLATIONS[interpolation](e.mul(cast(fractions, dtypes.float64), float(size - 1)))
+    bounds = [e.clamp(position, 0, size - 1) for position in (e.floor(positions), e.ceil(positions))]
     low, high = (index_select(ordered, 0, cast(bound, dtypes.int64)) for bound in bounds)
-    fraction = sh.reshape(cast(e.sub(places, bounds[0]), rows.dtype), (-1, *[1] * (rows.rank - 1)))
+    fraction = sh.reshape(cast(e.sub(positions, bounds[0]), rows.dtype), (-1, *[1] * (rows.rank - 1)))
     between: Tensor = e.where(e.eq(low, high), low, e.lerp(low, high, sh.expand_as(fraction, low)))
     quantiles: Tensor = e.where(r.any(e.isnan(rows), -1), math.nan, between)
     return quantiles

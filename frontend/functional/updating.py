@@ -11,7 +11,7 @@ from oneflow.frontend.core.dispatch import current_builder
 from oneflow.frontend.core.errors import fail
 from oneflow.frontend.core.tensor import Tensor
 
-_INPLACE = inspect.Parameter("inplace", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=False)
+_INPLACE = inspect.Parameter("inplace", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=False, annotation="bool")
 
 
 def with_inplace(function: Callable[..., Tensor]) -> Callable[..., Tensor]:

@@ -19,7 +19,7 @@ from oneflow.frontend.eager.function import to_device
 from oneflow.frontend.eager.tensor import EagerTensor
 from oneflow.frontend.methods.index import POSITIONS, Index, is_one, parse_index
 
-#: Runs an operator (its name, a number, its operands) whose result may take the memory of the operand of that number.
+#: Runs an operator (its name, an index, its operands) whose result may take the memory of the operand at that index.
 Write = Callable[..., Tensor]
 
 
@@ -120,7 +120,7 @@ def _to_rows(index: Index, value: Tensor, sizes: Sequence[Any]) -> Tensor:
 
 
 def _indices(index: Index) -> Tensor:
-    """The positions as rows, one number for each dimension."""
+    """The positions as rows, one index for each dimension."""
     positions_shape, positions = index.positions_shape, index.positions.values()
     if not any(isinstance(p, Tensor) for p in positions):
         return as_tensor(np.stack([np.broadcast_to(p, positions_shape) for p in positions], -1))

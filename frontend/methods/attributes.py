@@ -91,7 +91,7 @@ def data_ptr(self: EagerTensor) -> int:
 
 
 def get_device(self: EagerTensor) -> int:
-    """The number of the CUDA device that the tensor is on, -1 on the host."""
+    """The index of the CUDA device that the tensor is on, -1 on the host."""
     return self.device.index if self.is_cuda else -1
 
 
@@ -99,15 +99,15 @@ def type_(self: Tensor, dtype: Any = None) -> Any:
     """The name of the class of the tensor, such as "oneflow.FloatTensor"; with `dtype`, an element type, a class or
     its name, converted to that.
     """
-    place = self.device.type if isinstance(self, EagerTensor) else "cpu"
-    classes = typed_tensors(place)
+    device_type = self.device.type if isinstance(self, EagerTensor) else "cpu"
+    classes = typed_tensors(device_type)
     if dtype is None:
         name = next(name for name, kind in classes.items() if kind.dtype == self.dtype)
-        return f"oneflow.{'cuda.' if place == 'cuda' else ''}{name}"
+        return f"oneflow.{'cuda.' if device_type == 'cuda' else ''}{name}"
     if isinstance(dtype, str):
         dtype = typed_tensors("cpu").get(dtype.rpartition(".")[2], dtype)
-    where = getattr(dtype, "place", None)
-    moved: Any = self.to(where) if where not in (None, place) else self
+    target = getattr(dtype, "device_type", None)
+    moved: Any = self.to(target) if target not in (None, device_type) else self
     return moved.to(getattr(dtype, "dtype", dtype))
 
 
@@ -152,7 +152,7 @@ def in_place_shape(function: Callable[..., Tensor], name: str) -> Callable[..., 
         self.handle, self.desc, self.view_meta = result.variable, result.desc, result.view_meta
         return self
 
-    method.__name__, method.__doc__ = name, f"`{name[:-1]}` in place; itself."
+    method.__name__, method.__doc__ = name, f"`{name[:-1]}` in place; returns the tensor."
     return method
 
 

@@ -28,11 +28,12 @@ def backward(
     create_graph: bool = False,
     inputs: Tensor | Sequence[Tensor] | None = None,
 ) -> None:
-    """Adds to the `grad` of every leaf behind `tensors` the gradient of their sum, weighted by `grad_tensors`.
+    """Adds to the `grad` of every leaf that `tensors` depend on the gradient of their sum, weighted by
+    `grad_tensors`.
 
-    With `inputs` only those leaves get a gradient. A tensor without a weight has to have one element. The tape is
-    freed, unless `retain_graph`; with `create_graph`, which retains the tape, the gradients can be differentiated
-    again.
+    With `inputs` only those leaves get a gradient. A tensor with None in `grad_tensors` has to have one
+    element. The tape is freed, unless `retain_graph`; with `create_graph`, which retains the tape, the gradients can
+    be differentiated again.
 
     Raises:
         OneFlowError: one of `inputs` is no leaf that requires grad, or there are none.
@@ -41,19 +42,19 @@ def backward(
     roots = [tensors] if isinstance(tensors, Tensor) else list(tensors)
     retain = create_graph if retain_graph is None else retain_graph
     leaves = None if inputs is None else _leaves_of(inputs)
-    weights = _scaled(roots, _weights(roots, grad_tensors))
-    current_builder().backward(roots, weights, retain, create_graph, leaves)
+    scaled = _scaled(roots, _checked(roots, grad_tensors))
+    current_builder().backward(roots, scaled, retain, create_graph, leaves)
 
 
-def _scaled(roots: Sequence[Tensor], weights: Sequence[Any]) -> Sequence[Any]:
-    """Weights; a missing weight is the factor of the loss that is in force."""
+def _scaled(roots: Sequence[Tensor], grad_tensors: Sequence[Any]) -> Sequence[Any]:
+    """`grad_tensors`; a missing one is the loss scale that is in force."""
     scale = SCOPE.get().loss_scale
     if scale is None:
-        return weights
-    factor = current_builder().number(scale, dtypes.float32)
+        return grad_tensors
+    factor = current_builder().runtime_scalar(scale, dtypes.float32)
     return [
         cast(dispatch("broadcast_mul", cast(factor, x.dtype), dispatch("ones_like", x)), x.dtype) if w is None else w
-        for x, w in zip(roots, weights, strict=True)
+        for x, w in zip(roots, grad_tensors, strict=True)
     ]
 
 
@@ -79,13 +80,13 @@ def grad(
     allow_unused: bool | None = None,
     materialize_grads: bool = False,
     is_grads_batched: bool = False,
-) -> tuple[Tensor | None, ...]:
+) -> tuple[Tensor, ...]:
     """The gradients of the sum of `outputs`, weighted by `grad_outputs`, by `inputs`; no `grad` is changed.
 
     With `is_grads_batched`, `grad_outputs` have a first dimension more than `outputs`, and so do the gradients, one
-    for each weight. A gradient is zeros where the outputs depend on an input whose gradient vanishes, as in second
-    derivatives of `relu`. In a compiled function `inputs` are captured leaves; `flow.grad` gives gradients by other
-    tensors.
+    for each slice of `grad_outputs`. A gradient is zeros where the outputs depend on an input whose gradient
+    vanishes, as in second derivatives of `relu`. In a compiled function `inputs` are captured leaves; `flow.grad`
+    computes gradients by other tensors.
 
     Raises:
         RuntimeError: as `backward`; or the outputs do not depend on an input, unless `allow_unused` (its gradient is
@@ -96,7 +97,7 @@ def grad(
         options = {"create_graph": create_graph, "allow_unused": allow_unused, "materialize_grads": materialize_grads}
         return _batched(roots, wanted, grad_outputs, retain_graph or create_graph, **options)
     compute = _eager_grad if current_builder().eager else _traced_grad
-    grads = compute(roots, _weights(roots, grad_outputs), wanted, retain_graph, create_graph)
+    grads = compute(roots, _checked(roots, grad_outputs), wanted, retain_graph, create_graph)
     if materialize_grads:
         grads = [dispatch("zero_like", x) if g is None else g for x, g in zip(wanted, grads, strict=True)]
     unused = [i for i, g in enumerate(grads) if g is None]
@@ -107,28 +108,32 @@ def grad(
 
 def _batched(
     roots: Sequence[Tensor], inputs: Sequence[Tensor], grad_outputs: Any, retain: bool, **options: Any
-) -> tuple[Tensor | None, ...]:
-    """The gradients for each slice of the weights along their first dimension, stacked.
+) -> tuple[Any, ...]:
+    """The gradients for each slice of `grad_outputs` along the first dimension, stacked.
 
     Raises:
-        RuntimeError: the weights are not as many of the shapes of the outputs.
+        RuntimeError: the shapes of `grad_outputs` are not (n, *shape of the output).
     """
-    weights = [as_tensor(w) for w in ([grad_outputs] if isinstance(grad_outputs, Tensor) else grad_outputs)]
-    count = weights[0].shape[0] if weights and weights[0].rank else 0
+    vectors = [as_tensor(w) for w in ([grad_outputs] if isinstance(grad_outputs, Tensor) else grad_outputs)]
+    count = vectors[0].shape[0] if vectors and vectors[0].rank else 0
     shapes = [(count, *root.shape) for root in roots]
-    if not count or [tuple(w.shape) for w in weights] != shapes:
+    if not count or [tuple(v.shape) for v in vectors] != shapes:
         raise refuse(
             f"expected grad_outputs of the shapes (n, *shape of the output) with is_grads_batched, "
-            f"for outputs of {[tuple(r.shape) for r in roots]}, got {[tuple(w.shape) for w in weights]}"
+            f"for outputs of {[tuple(r.shape) for r in roots]}, got {[tuple(v.shape) for v in vectors]}"
         )
-    slices = [[getitem(w, number) for w in weights] for number in range(count)]
+    slices = [[getitem(v, i) for v in vectors] for i in range(count)]
     rows = [grad(roots, inputs, row, retain or row is not slices[-1], **options) for row in slices]
     columns: list[Any] = list(zip(*rows, strict=True))
     return tuple(None if column[0] is None else stack(column) for column in columns)
 
 
 def _traced_grad(
-    roots: Sequence[Tensor], weights: Sequence[Any], inputs: Sequence[Any], retain: bool | None, create_graph: bool
+    roots: Sequence[Tensor],
+    grad_outputs: Sequence[Any],
+    inputs: Sequence[Any],
+    retain: bool | None,
+    create_graph: bool,
 ) -> list[Any]:
     """The gradients in a traced function, None where the outputs do not depend on an input."""
     builder: Any = current_builder()
@@ -138,18 +143,22 @@ def _traced_grad(
                 "expected leaves from outside as inputs of flow.autograd.grad in a compiled function, got "
                 f"{tensor!r}; flow.grad(fn) gives gradients by what the function computes or is called with"
             )
-    grads = builder.gradients(roots, weights, create_graph)
+    grads = builder.gradients(roots, grad_outputs, create_graph)
     by_leaf = [[g for leaf, g in grads if leaf is x.handle.leaf] for x in inputs]
     return [functools.reduce(lambda a, b: a + b, parts) if parts else None for parts in by_leaf]
 
 
 def _eager_grad(
-    roots: Sequence[Tensor], weights: Sequence[Any], inputs: Sequence[Any], retain: bool | None, create_graph: bool
+    roots: Sequence[Tensor],
+    grad_outputs: Sequence[Any],
+    inputs: Sequence[Any],
+    retain: bool | None,
+    create_graph: bool,
 ) -> list[Any]:
     """The gradients in eager mode, None where the outputs do not depend on an input."""
     wanted = [BUILDER.read(x) for x in inputs]
     retain = create_graph if retain is None else retain
-    seeds = BUILDER.seeds(roots, weights)
+    seeds = BUILDER.seeds(roots, grad_outputs)
     read: list[list[Variable]] = []
     sources: set[int] = set()
 
@@ -173,22 +182,23 @@ def _total(parts: Sequence[Variable | None], recorded: bool) -> Variable | None:
         return functools.reduce(lambda a, b: BUILDER.binary("add", a, b), known) if known else None
 
 
-def _weights(roots: Sequence[Tensor], weights: Any) -> list[Any]:
-    """A weight for each root, None where there is none."""
-    if weights is None:
+def _checked(roots: Sequence[Tensor], grad_tensors: Any) -> list[Any]:
+    """The gradient that `backward` starts from for each root, None for the default."""
+    if grad_tensors is None:
         return [None] * len(roots)
-    weight_list = [weights] if isinstance(weights, Tensor) or is_array(weights) else list(weights)
-    return [None if w is None else _weight(root, as_tensor(w)) for root, w in zip(roots, weight_list, strict=True)]
+    given = [grad_tensors] if isinstance(grad_tensors, Tensor) or is_array(grad_tensors) else list(grad_tensors)
+    pairs = zip(roots, given, strict=True)
+    return [None if grad is None else _checked_grad(root, as_tensor(grad)) for root, grad in pairs]
 
 
-def _weight(root: Tensor, weight: Tensor) -> Tensor:
-    """A weight in the element type of its root.
+def _checked_grad(root: Tensor, grad: Tensor) -> Tensor:
+    """A gradient in the element type of its root.
 
     Raises:
-        RuntimeError: the weight has another shape, or complex numbers for a result of real ones.
+        RuntimeError: the gradient has another shape, or complex numbers for a result of real numbers.
     """
-    exact = root.dtype.is_inexact and not weight.dtype.is_inexact
-    fitting = cast(weight, root.dtype) if exact or accepts_gradient(root.dtype, weight.dtype) else weight
+    exact = root.dtype.is_inexact and not grad.dtype.is_inexact
+    fitting = cast(grad, root.dtype) if exact or accepts_gradient(root.dtype, grad.dtype) else grad
     if not fitting.desc.compatible(root.desc):
-        raise refuse(f"expected a gradient of type {root.desc}, got {weight.desc}")
+        raise refuse(f"expected a gradient of type {root.desc}, got {grad.desc}")
     return fitting

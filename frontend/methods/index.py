@@ -42,7 +42,7 @@ class Index:
 
     `ranges` are the slices of the box, with positive steps, `flipped` the dimensions whose slice has a negative step.
     `positions` are the positions by dimension; `mask` is a mask and its first dimension. `result_dims`
-    are the dimensions of the result: dimensions of the tensor by number, `NEW_AXIS`, `POSITIONS` or `MASKED`.
+    are the dimensions of the result: indices of dimensions of the tensor, `NEW_AXIS`, `POSITIONS` or `MASKED`.
     """
 
     tensor: Tensor
@@ -117,7 +117,7 @@ class Index:
 
 
 def parse_index(x: Tensor, key: Any) -> Index:
-    """The index of a tensor that `key` means.
+    """The index of a tensor that `key` denotes.
 
     Raises:
         OneFlowError: the index is illegal.

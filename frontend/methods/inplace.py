@@ -33,7 +33,7 @@ from oneflow.frontend.functional.rules import constant
 from oneflow.frontend.methods.assignment import Write, assigned, out_of_place
 from oneflow.frontend.methods.index import integers_first
 
-#: Functions with a form in place: `add_` for `add`.
+#: Functions with an in-place form: `add_` for `add`.
 UPDATES = """
     abs absolute acos acosh add addcdiv addcmul arccos arccosh arcsin arcsinh arctan arctanh asin asinh atan atanh
     baddbmm bitwise_and bitwise_not bitwise_or bitwise_xor ceil clamp clamp_max clamp_min clip cos cosh cumprod
@@ -55,7 +55,7 @@ def _in_place(function: Callable[..., Tensor], name: str) -> Callable[..., Tenso
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         return _assign(self, function(self, *args, **kwargs), name)
 
-    method.__name__, method.__doc__ = name, f"`{function.__name__}` in place; itself."
+    method.__name__, method.__doc__ = name, f"`{function.__name__}` in place; returns the tensor."
     return method
 
 
@@ -167,7 +167,7 @@ def _indexed(self: EagerTensor, key: Any) -> Any:
 
 
 def setitem(self: Tensor, key: Any, value: Any) -> None:
-    """`x[key] = value` in place, as NumPy assigns; the last value stays where positions are equal.
+    """`x[key] = value` in place, as NumPy assigns; the last value is kept where positions are equal.
 
     Raises:
         OneFlowError: the index is out of range, or the value does not broadcast to the selected part.
@@ -183,9 +183,9 @@ def setitem(self: Tensor, key: Any, value: Any) -> None:
     _assign(self, assigned(self, key, value, write), "__setitem__")
 
 
-def _in_operand_memory(name: str, number: int, /, *operands: Any, **attrs: Any) -> Tensor:
-    """The result of an operator, in the memory of the operand of a number."""
-    return BUILDER.to_tensor(BUILDER.update(name, number, *(x.variable for x in operands), **attrs))
+def _in_operand_memory(name: str, index: int, /, *operands: Any, **attrs: Any) -> Tensor:
+    """The result of an operator, in the memory of the operand `index`."""
+    return BUILDER.to_tensor(BUILDER.update(name, index, *(x.variable for x in operands), **attrs))
 
 
 def _converted(x: Tensor, value: Any) -> Tensor:

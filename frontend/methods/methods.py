@@ -170,7 +170,7 @@ def contiguous_(self: Tensor) -> Tensor:
 
 
 def is_contiguous(self: Tensor) -> bool:
-    """Whether element follows element in memory in row-major order, which may not hold for views."""
+    """Whether the elements follow each other in memory in row-major order, which may be false for views."""
     return current_builder().is_contiguous(self)
 
 

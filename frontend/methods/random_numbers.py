@@ -1,4 +1,4 @@
-"""Random numbers in the place of a tensor's elements: `x.normal_()`, `x.uniform_(a, b)`.
+"""Random numbers written into a tensor: `x.normal_()`, `x.uniform_(a, b)`.
 
 The import of this module adds these methods to tensors.
 """
@@ -74,10 +74,10 @@ def _integers_of(x: Tensor) -> int:
 
 METHODS = {
     "normal_": random_in_place("normal_", _normal, "Normal numbers of a mean and a deviation."),
-    "uniform_": random_in_place("uniform_", _uniform, "Numbers drawn evenly from [a, b)."),
+    "uniform_": random_in_place("uniform_", _uniform, "Uniform numbers in [a, b)."),
     "bernoulli_": random_in_place("bernoulli_", _bernoulli, "1 with the probability p, else 0."),
     "exponential_": random_in_place("exponential_", _exponential, "Exponential numbers of the rate lambd."),
-    "random_": random_in_place("random_", _random, "Integers drawn evenly from [low, high), or from [0, low)."),
+    "random_": random_in_place("random_", _random, "Uniform integers in [low, high), or in [0, low)."),
 }
 
 for _name, _method in METHODS.items():

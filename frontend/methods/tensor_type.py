@@ -45,18 +45,18 @@ class _TensorType(type):
     """
 
     dtype: DType | None = None
-    place: str | None = None
+    device_type: str | None = None
 
     def __call__(cls, *data: Any, **where: Any) -> tensor.Tensor:
         """A copy of data, or zeros with integer sizes; `where` as in `flow.zeros`."""
-        place = {} if cls.place is None else {"device": cls.place}
-        return _make(*data, dtype=cls.dtype or get_default_dtype(), **(place | where))
+        options = {} if cls.device_type is None else {"device": cls.device_type}
+        return _make(*data, dtype=cls.dtype or get_default_dtype(), **(options | where))
 
     def __instancecheck__(cls, value: object) -> bool:
         if not isinstance(value, tensor.Tensor) or cls.dtype is None:
             return isinstance(value, tensor.Tensor)
         kind = value.device.type if isinstance(value, EagerTensor) else "cpu"
-        return value.dtype == cls.dtype and kind == (cls.place or "cpu")
+        return value.dtype == cls.dtype and kind == (cls.device_type or "cpu")
 
     def __subclasscheck__(cls, other: type) -> bool:
         return issubclass(other, tensor.Tensor)
@@ -68,13 +68,8 @@ class _TensorType(type):
         return dir(EagerTensor)
 
 
-if TYPE_CHECKING:
-
-    class Tensor(tensor.Tensor):
-        """The types that the metaclass of the class below accepts and returns."""
-
-        def __init__(self, *data: Any, **where: Any) -> None: ...
-
+if TYPE_CHECKING:  # every tensor is an instance, and a call returns a tensor
+    Tensor = tensor.Tensor
 else:
 
     class Tensor(metaclass=_TensorType):
@@ -92,12 +87,12 @@ _NAMES = {
 }  # fmt: skip
 
 
-def typed_tensors(place: str) -> dict[str, Any]:
+def typed_tensors(device_type: str) -> dict[str, Any]:
     """The classes of tensors of one element type on a kind of device, by name."""
-    kind = device(place).type
+    kind = device(device_type).type
     doc = "Tensors of {} on the device {}: a call with data or sizes builds a tensor."
     return {
-        name: _TensorType(name, (), {"dtype": dtype, "place": kind, "__doc__": doc.format(dtype.name, kind)})
+        name: _TensorType(name, (), {"dtype": dtype, "device_type": kind, "__doc__": doc.format(dtype.name, kind)})
         for name, dtype in _NAMES.items()
     }
 
@@ -109,6 +104,6 @@ def set_default_tensor_type(t: Any) -> None:
         TypeError: the class is no class of floats on the host.
     """
     named: Any = typed_tensors("cpu").get(t.rpartition(".")[2]) if isinstance(t, str) else t
-    if getattr(named, "dtype", None) is None or named.place != "cpu":
+    if getattr(named, "dtype", None) is None or named.device_type != "cpu":
         raise TypeError(f"expected a class of tensors on the host such as flow.DoubleTensor, got {t!r}")
     set_default_dtype(named.dtype)

@@ -1,4 +1,4 @@
-"""Attention with several heads."""
+"""Multi-head attention."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from oneflow.frontend.core.dispatch import as_tensor, dispatch_all
 from oneflow.frontend.functional.random import random_offset
 from oneflow.frontend.nn import init
 from oneflow.frontend.nn.layers import Linear, new_parameter
-from oneflow.frontend.nn.module import Module
+from oneflow.frontend.nn.module import Module, takes_device
 
 
 def scaled_dot_product_attention(
@@ -31,7 +31,7 @@ def scaled_dot_product_attention(
 
     `query` is (.., l, width), `key` (.., s, width), `value` (.., s, n). A mask of bools keeps scores where true, a
     mask of floats is added; with `is_causal` a position attends to no later position. Weights are dropped with
-    `dropout_p`. Queries without visible keys give 0.
+    `dropout_p`. The result of a query without visible keys is 0.
     """
     query, key, value = (as_tensor(x) for x in (query, key, value))
     added = _mask(query, key, attn_mask, False)
@@ -104,6 +104,7 @@ class MultiheadAttention(Module):
     `add_zero_attn` one of zeros.
     """
 
+    @takes_device
     def __init__(
         self,
         embed_dim: int,
@@ -117,6 +118,7 @@ class MultiheadAttention(Module):
         batch_first: bool = False,
         *,
         dtype: DType | None = None,
+        device: Any = None,
     ) -> None:
         super().__init__()
         if num_heads <= 0 or embed_dim % num_heads:

@@ -17,12 +17,12 @@ class ModuleList(Module):
         self.extend(modules)
 
     def append(self, module: Module) -> ModuleList:
-        """Adds a module at the end; itself."""
+        """Adds a module at the end; returns the container."""
         self.add_module(str(len(self)), module)
         return self
 
     def extend(self, modules: Iterable[Module]) -> ModuleList:
-        """Adds modules at the end; itself."""
+        """Adds modules at the end; returns the container."""
         for module in modules:
             self.append(module)
         return self
@@ -118,12 +118,12 @@ class ParameterList(_Parameters):
         self.extend(values)
 
     def append(self, value: Any) -> ParameterList:
-        """Adds a parameter at the end; itself."""
+        """Adds a parameter at the end; returns the container."""
         self.register_parameter(str(len(self)), _parameter(value))
         return self
 
     def extend(self, values: Iterable[Any]) -> ParameterList:
-        """Adds parameters at the end; itself."""
+        """Adds parameters at the end; returns the container."""
         for value in values:
             self.append(value)
         return self

@@ -9,7 +9,7 @@ from oneflow.dialect.dtypes import DType
 from oneflow.frontend import functional as F  # noqa: N812
 from oneflow.frontend.functional.images import per_dimension
 from oneflow.frontend.nn.layers import new_parameter, reset
-from oneflow.frontend.nn.module import Module
+from oneflow.frontend.nn.module import Module, takes_device
 
 __all__ = [
     "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d",
@@ -39,7 +39,7 @@ class _Windows(Module):
             setattr(self, name, value if isinstance(value, str) else per_dimension(value, self.spatial, name))
 
     def make(self, out: int, within: int, bias: bool, dtype: DType | None) -> None:
-        """Makes the parameters: a weight of `out` rows with `within` channels, and one number per filter."""
+        """Makes the parameters: a weight of `out` filters with `within` channels, and a bias for each filter."""
         self.weight = new_parameter(out, within, *self.kernel_size, dtype=dtype)
         self.register_parameter("bias", new_parameter(self.out_channels, dtype=dtype) if bias else None)
         self.reset_parameters()
@@ -65,6 +65,7 @@ class Convolution(_Windows):
     `padding_mode` is "zeros", or "reflect", "replicate" or "circular" as in `flow.nn.functional.pad`.
     """
 
+    @takes_device
     def __init__(
         self,
         in_channels: int,
@@ -78,6 +79,7 @@ class Convolution(_Windows):
         padding_mode: str = "zeros",
         *,
         dtype: DType | None = None,
+        device: Any = None,
     ) -> None:
         numbers = {"stride": stride, "padding": padding, "dilation": dilation}
         super().__init__((in_channels, out_channels), kernel_size, groups, numbers, padding_mode)
@@ -109,6 +111,7 @@ class Convolution(_Windows):
 class _ConvTranspose(_Windows):
     """A transposed convolution over `spatial` dimensions; see `flow.nn.functional.conv_transpose2d`."""
 
+    @takes_device
     def __init__(
         self,
         in_channels: int,
@@ -123,6 +126,7 @@ class _ConvTranspose(_Windows):
         padding_mode: str = "zeros",
         *,
         dtype: DType | None = None,
+        device: Any = None,
     ) -> None:
         numbers = {"stride": stride, "padding": padding, "output_padding": output_padding, "dilation": dilation}
         super().__init__((in_channels, out_channels), kernel_size, groups, numbers, padding_mode)
@@ -132,11 +136,11 @@ class _ConvTranspose(_Windows):
 
     def forward(self, x: Any, output_size: Sequence[int] | None = None) -> Any:
         """The transposed convolution of images; the results have the sizes `output_size`, if given."""
-        more = self.output_padding if output_size is None else self._more(x, output_size)
+        more = self.output_padding if output_size is None else self._output_padding_for(x, output_size)
         numbers = (self.stride, self.padding, more, self.groups, self.dilation)
         return type(self).function(x, self.weight, self.bias, *numbers)
 
-    def _more(self, x: Any, output_size: Sequence[int]) -> list[int]:
+    def _output_padding_for(self, x: Any, output_size: Sequence[int]) -> list[int]:
         """The output padding for images of the sizes `output_size`.
 
         Raises:

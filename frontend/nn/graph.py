@@ -40,8 +40,10 @@ from oneflow.frontend.tracing.traced import Traced
 _numbers = itertools.count()
 
 
-def _parts_of(x: Any, steps: int) -> Sequence[Any]:
-    """Equal parts of a tensor along the first dimension; values without dimensions as they are, for each part."""
+def _micro_batches_of(x: Any, steps: int) -> Sequence[Any]:
+    """The micro-batches of a tensor, equal parts along the first dimension; values without dimensions are the same
+    for each.
+    """
     if not isinstance(x, Tensor) or not x.rank:
         return [x] * steps
     size = x.shape[0]
@@ -51,7 +53,9 @@ def _parts_of(x: Any, steps: int) -> Sequence[Any]:
 
 
 def _joined(values: Sequence[Any]) -> Any:
-    """The results of the parts of a batch: tensors along the first dimension, or as a vector; the first of others."""
+    """The results of the micro-batches of a batch, joined: tensors along the first dimension, or as a vector; of
+    other values the first.
+    """
     if not isinstance(values[0], Tensor):
         return values[0]
     return F.cat(list(values), 0) if values[0].rank else F.stack(list(values), 0)
@@ -179,7 +183,7 @@ class Graph(Stateful):
                 part.load_state_dict(state_dict[name])
 
     def _stateful_objects(self) -> list[tuple[str, Any]]:
-        """The objects with a state: modules by the names of their attributes, optimizers by numbers."""
+        """The objects with a state: modules by the names of their attributes, optimizers by index."""
         modules = [(name, value) for name, value in vars(self).items() if isinstance(value, Module)]
         return modules + [(f"optimizer_{i}", optimizer) for i, (optimizer, _) in enumerate(self._optimizers)]
 
@@ -191,7 +195,7 @@ class Graph(Stateful):
         guard(getattr, self.config, "accumulation_steps")
         guard(getattr, self.config, "zero")
         with self._amp(), loss_scale(self._loss_scale()):
-            result = self._build_parts(args, kwargs)
+            result = self._build_micro_batches(args, kwargs)
         parameters = self._parameters()
         if self._optimizers and not parameters:
             raise fail(
@@ -205,27 +209,27 @@ class Graph(Stateful):
         return result, None
 
     def _loss_scale(self) -> Callable[[], float] | None:
-        """The factor of losses: that of the scaler, for one part of the batch."""
+        """The factor of losses: the factor of the scaler, divided by the number of micro-batches."""
         steps, scaler = self.config.accumulation_steps, self._scaler
         if steps == 1:
             return None if scaler is None else scaler.get_scale
         return lambda: (1.0 if scaler is None else scaler.get_scale()) / steps
 
-    def _build_parts(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The result of `build`, or the joined results of `build` for each part of the batch."""
+    def _build_micro_batches(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The result of `build`, or the joined results of `build` for each micro-batch."""
         steps = self.config.accumulation_steps
         if steps == 1:
-            return self._build_part(args, kwargs, None)
+            return self._build_micro_batch(args, kwargs, None)
         leaves, tree = flatten((args, kwargs))
-        parts = zip(*(_parts_of(x, steps) for x in leaves), strict=True) if leaves else [()] * steps
+        parts = zip(*(_micro_batches_of(x, steps) for x in leaves), strict=True) if leaves else [()] * steps
         results: list[Any] = []
-        with _trace().interleaved(self._stages()):
+        with _trace().interleaved(self._num_stages()):
             for a, k in map(tree.unflatten, parts):
-                results.append(flatten(self._build_part(a, k, results[-1][0] if results else None)))
+                results.append(flatten(self._build_micro_batch(a, k, results[-1][0] if results else None)))
         return results[0][1].unflatten([_joined(x) for x in zip(*(r for r, _ in results), strict=True)])
 
-    def _build_part(self, args: tuple[Any, ...], kwargs: dict[str, Any], earlier: Sequence[Any] | None) -> Any:
-        """The result of `build`; `earlier` are the results for the part of the batch before this part."""
+    def _build_micro_batch(self, args: tuple[Any, ...], kwargs: dict[str, Any], earlier: Sequence[Any] | None) -> Any:
+        """The result of `build`; `earlier` are the results for the previous micro-batch."""
         after = next((x for x in earlier or () if isinstance(x, Tensor)), None)
         parameters = [p for part in self._modules() for p in part.parameters()]
         parameters += [p for optimizer, _ in self._optimizers for g in optimizer.param_groups for p in g["params"]]
@@ -237,7 +241,7 @@ class Graph(Stateful):
     def _modules(self) -> list[Module]:
         return [part for part in vars(self).values() if isinstance(part, Module)]
 
-    def _stages(self) -> int:
+    def _num_stages(self) -> int:
         """The number of stages of a pipeline that the modules are."""
         stages = {stage_of(m) for part in self._modules() for m in part.modules()}
         return max(len(stages - {None}), 1)

@@ -46,7 +46,7 @@ class GraphConfig:
     def enable_zero(
         self, mode: bool = True, *, stage: int = 2, shard_min_size: int = 1024, shard_restore_level: int = 1
     ) -> None:
-        """Splits parameters that ranks repeat, their gradients and the states of the optimizers over these ranks.
+        """Shards replicated parameters, their gradients and the states of the optimizers over the ranks (ZeRO).
 
         From the first call of the graph on, parameters have layouts with splits. Values are those of data
         parallelism. `docs/distributed.md` says what each stage splits.
@@ -82,7 +82,8 @@ class GraphConfig:
         self.enable_zero(mode == "distributed_split")
 
     def set_gradient_accumulation_steps(self, value: int = 1) -> None:
-        """Has `build` run for each of `value` equal parts of the batch before the optimizers take a step.
+        """Has `build` run for each of `value` micro-batches, equal parts of the batch, before the optimizers take a
+        step.
 
         Arguments are cut along their first dimension. Each loss is divided by `value` before `backward`. Results are
         joined along their first dimension; those without dimensions become a vector.

@@ -41,11 +41,11 @@ class GraphModule:
         """Makes the module a stage of a pipeline.
 
         Tensors that the module is called with are moved to the placement of the stage; `module.to_global(placement,
-        sbp)` moves the parameters. A graph with several stages that accumulates gradients runs as many parts of the
-        batch at the same time.
+        sbp)` moves the parameters. A graph with several stages that accumulates gradients runs as many micro-batches
+        at the same time.
 
         Args:
-            stage_id: the number of the stage, from 0; None for none.
+            stage_id: the index of the stage, from 0; None for none.
             placement: the ranks of the stage; None if the program moves the tensors.
 
         Raises:
@@ -60,7 +60,7 @@ class GraphModule:
 
     @property
     def stage_id(self) -> int | None:
-        """The number of the stage of a pipeline that the module is; None for none."""
+        """The index of the stage of a pipeline that the module is; None for none."""
         return self._stage
 
     @stage_id.setter
@@ -88,14 +88,14 @@ class GraphModule:
         return to_global(x, placement, known[1] if known and keeps else self._batch_layout(x.rank, placement))
 
     def _batch_layout(self, rank: int, placement: Placement) -> NdSbp:
-        """The layout of an argument: split along the batch over mesh axes that repeat all parameters."""
+        """The layout of an argument: split along the batch over mesh axes that replicate all parameters."""
         known = [
             split.whole if (split := split_of(p)) else layout_of(p)[1]
             for p in self._module.parameters()
             if layout_of(p) is not None and layout_of(p)[0] == placement
         ]
-        repeats = (all(nd[axis] == B for nd in known) for axis in range(len(placement.mesh)))
-        return tuple(S(0) if rank and repeated else B for repeated in repeats)
+        is_replicated = (all(nd[axis] == B for nd in known) for axis in range(len(placement.mesh)))
+        return tuple(S(0) if rank and replicated else B for replicated in is_replicated)
 
     def _changed(self) -> None:
         self.version += 1

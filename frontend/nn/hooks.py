@@ -76,30 +76,30 @@ class HookedCall:
 
     def watch_arguments(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """The arguments, through the function that runs the hooks on their gradients."""
-        places = [i for i, x in enumerate(args) if _receives_gradient(x)]
-        self.args, self.has_argument_gradients = args, bool(places)
-        if not places:
+        indices = [i for i, x in enumerate(args) if _receives_gradient(x)]
+        self.args, self.has_argument_gradients = args, bool(indices)
+        if not indices:
             return args
-        watched = iter(ArgumentGradients.apply(self, places, *(args[i] for i in places)))
-        return tuple(next(watched) if i in places else x for i, x in enumerate(args))
+        watched = iter(ArgumentGradients.apply(self, indices, *(args[i] for i in indices)))
+        return tuple(next(watched) if i in indices else x for i, x in enumerate(args))
 
     def watch_results(self, result: Any) -> Any:
         """The result, through the function that records its gradients."""
         leaves, tree = flatten(result)
         tensors = [i for i, x in enumerate(leaves) if isinstance(x, Tensor)]
-        places = [n for n, i in enumerate(tensors) if _receives_gradient(leaves[i])]
-        if not places:
+        indices = [n for n, i in enumerate(tensors) if _receives_gradient(leaves[i])]
+        if not indices:
             return result
-        watched = ResultGradients.apply(self, places, len(tensors), *(leaves[tensors[n]] for n in places))
-        for n, x in zip(places, watched, strict=True):
+        watched = ResultGradients.apply(self, indices, len(tensors), *(leaves[tensors[n]] for n in indices))
+        for n, x in zip(indices, watched, strict=True):
             leaves[tensors[n]] = x
         return tree.unflatten(leaves)
 
-    def all_gradients(self, places: list[int], grads: tuple[Any, ...]) -> tuple[Any, ...]:
+    def all_gradients(self, indices: list[int], grads: tuple[Any, ...]) -> tuple[Any, ...]:
         """The gradients of all arguments: zeros for tensors without one, None for arguments that are no tensors."""
-        by_place = dict(zip(places, grads, strict=True))
+        by_index = dict(zip(indices, grads, strict=True))
         others = (zeros_like(x) if isinstance(x, Tensor) else None for x in self.args)
-        return tuple(by_place.get(i, other) for i, other in enumerate(others))
+        return tuple(by_index.get(i, other) for i, other in enumerate(others))
 
     def run_hooks(self, grad_inputs: tuple[Any, ...]) -> tuple[Any, ...]:
         """The gradients of the arguments after the hooks."""
@@ -127,33 +127,33 @@ class ArgumentGradients(Function):
     """The arguments of a module: their gradients leave the module."""
 
     @staticmethod
-    def forward(ctx: Any, hooked: HookedCall, places: list[int], *tensors: Any) -> Any:
+    def forward(ctx: Any, hooked: HookedCall, indices: list[int], *tensors: Any) -> Any:
         """The arguments."""
-        ctx.hooked, ctx.places = hooked, places
+        ctx.hooked, ctx.indices = hooked, indices
         return tensors
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
         """The gradients that the hooks return."""
-        argument_grads = ctx.hooked.run_hooks(ctx.hooked.all_gradients(ctx.places, grads))
-        return None, None, *(argument_grads[i] for i in ctx.places)
+        argument_grads = ctx.hooked.run_hooks(ctx.hooked.all_gradients(ctx.indices, grads))
+        return None, None, *(argument_grads[i] for i in ctx.indices)
 
 
 class ResultGradients(Function):
     """The results of a module: their gradients enter the module."""
 
     @staticmethod
-    def forward(ctx: Any, hooked: HookedCall, places: list[int], count: int, *tensors: Any) -> Any:
+    def forward(ctx: Any, hooked: HookedCall, indices: list[int], count: int, *tensors: Any) -> Any:
         """The results."""
-        ctx.hooked, ctx.places, ctx.count = hooked, places, count
+        ctx.hooked, ctx.indices, ctx.count = hooked, indices, count
         ctx.set_materialize_grads(False)
         return tensors
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
         """Records the gradients for the hooks; runs the hooks where no argument has a gradient."""
-        by_place = dict(zip(ctx.places, grads, strict=True))
-        ctx.hooked.grad_outputs = tuple(by_place.get(i) for i in range(ctx.count))
+        by_index = dict(zip(ctx.indices, grads, strict=True))
+        ctx.hooked.grad_outputs = tuple(by_index.get(i) for i in range(ctx.count))
         if not ctx.hooked.has_argument_gradients:
             ctx.hooked.run_hooks((None,) * len(ctx.hooked.args))
         return None, None, None, *grads

@@ -28,8 +28,8 @@ STEP = 64
 class ImageList(NamedTuple):
     """Images of different sizes in one tensor.
 
-    `images` is a tensor (images, height, width, channels) with zeros behind each image, `size` (int32) has the height
-    and width of each image.
+    `images` is a tensor (images, height, width, channels), in which images are padded with zeros, `size` (int32) has
+    the height and width of each image.
     """
 
     images: Any
@@ -72,7 +72,7 @@ def image_list(name: str, /, *operands: Any, **attrs: Any) -> ImageList:
 
 
 class ImageDecode(Module):
-    """The images in files: a tensor of uint8 or int8 (files, bytes) with zeros behind each file.
+    """The images in files: a tensor of uint8 or int8 (files, bytes), padded with zeros.
 
     The result is an `ImageList` of uint8 or floats from 0 to 255. In compiled functions `max_size` is needed, the
     most rows and columns of an image; larger images are errors.

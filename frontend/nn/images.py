@@ -39,7 +39,7 @@ class CoinFlip(Module):
     ) -> None:
         super().__init__()
         self.batch_size, self.probability = batch_size, probability
-        self.place = {"device": device, "placement": placement, "sbp": sbp}
+        self.tensor_options = {"device": device, "placement": placement, "sbp": sbp}
         self.generator = None if random_seed is None else Generator().manual_seed(random_seed)
 
     def forward(self) -> Any:
@@ -50,7 +50,7 @@ class CoinFlip(Module):
             options = {"batch_size": self.batch_size, "probability": self.probability}
             return dispatch("coin_flip", random_offset(self.generator), **options)
 
-        return flipped(**self.place)
+        return flipped(**self.tensor_options)
 
     def extra_repr(self) -> str:
         """The options."""
@@ -143,7 +143,7 @@ class ImageNormalize(Module):
 
 
 class ImageBatchAlign(Module):
-    """Images with zeros behind them, up to the next multiples of `alignment`.
+    """Images padded with zeros, up to the next multiples of `alignment`.
 
     `shape` are the height, the width and the channels of the result.
     """

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from oneflow.frontend.eager.tensor import EagerTensor
+from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.functional.random import numpy_generator
 
-#: The factor of the deviation after a function, so that activations keep their deviation.
+#: The gains of activation functions: factors of the standard deviation of weights by which activations keep theirs.
 GAINS = {
     "linear": 1.0, "conv1d": 1.0, "conv2d": 1.0, "conv3d": 1.0, "sigmoid": 1.0, "tanh": 5 / 3,
     "relu": math.sqrt(2), "selu": 0.75,
@@ -30,8 +30,8 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     return GAINS[nonlinearity]
 
 
-def fans(tensor: EagerTensor) -> tuple[int, int]:
-    """How many inputs reach one output of a weight, and how many outputs one input.
+def fans(tensor: Tensor) -> tuple[int, int]:
+    """fan_in and fan_out of a weight: the inputs of one output, and the outputs of one input.
 
     Raises:
         ValueError: the weight has fewer than two dimensions.
@@ -43,45 +43,43 @@ def fans(tensor: EagerTensor) -> tuple[int, int]:
     return shape[1] * window, shape[0] * window
 
 
-def _fill(tensor: EagerTensor, values: Any) -> EagerTensor:
+def _fill(tensor: Tensor, values: Any) -> Tensor:
     array = np.broadcast_to(np.asarray(values), tensor.array.shape)
     tensor.overwrite(array.astype(tensor.dtype.numpy), "init")
     return tensor
 
 
-def constant_(tensor: EagerTensor, val: float) -> EagerTensor:
+def constant_(tensor: Tensor, val: float) -> Tensor:
     """Every element `val`."""
     return _fill(tensor, val)
 
 
-def zeros_(tensor: EagerTensor) -> EagerTensor:
+def zeros_(tensor: Tensor) -> Tensor:
     """Every element 0."""
     return _fill(tensor, 0)
 
 
-def ones_(tensor: EagerTensor) -> EagerTensor:
+def ones_(tensor: Tensor) -> Tensor:
     """Every element 1."""
     return _fill(tensor, 1)
 
 
-def eye_(tensor: EagerTensor) -> EagerTensor:
+def eye_(tensor: Tensor) -> Tensor:
     """Fills a matrix with ones on the diagonal and zeros elsewhere."""
     return _fill(tensor, np.eye(*tensor.array.shape))
 
 
-def uniform_(tensor: EagerTensor, a: float = 0.0, b: float = 1.0) -> EagerTensor:
-    """Drawn evenly from [a, b)."""
+def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0) -> Tensor:
+    """Uniform in [a, b)."""
     return _fill(tensor, numpy_generator().uniform(a, b, tensor.array.shape))
 
 
-def normal_(tensor: EagerTensor, mean: float = 0.0, std: float = 1.0) -> EagerTensor:
-    """Drawn from a normal distribution."""
+def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0) -> Tensor:
+    """Normally distributed."""
     return _fill(tensor, numpy_generator().normal(mean, std, tensor.array.shape))
 
 
-def trunc_normal_(
-    tensor: EagerTensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0
-) -> EagerTensor:
+def trunc_normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0) -> Tensor:
     """Drawn from the part of a normal distribution in [a, b]; values outside are drawn again."""
     generator, shape = numpy_generator(), tensor.array.shape
     values = generator.normal(mean, std, shape)
@@ -91,23 +89,23 @@ def trunc_normal_(
 
 
 def _over(variance: float, fan: int) -> float:
-    """The deviation sqrt(variance / fan); 0 for an empty tensor."""
+    """The standard deviation sqrt(variance / fan); 0 for an empty tensor."""
     return math.sqrt(variance / fan) if fan else 0.0
 
 
-def xavier_uniform_(tensor: EagerTensor, gain: float = 1.0) -> EagerTensor:
-    """Drawn evenly, of the deviation gain * sqrt(2 / (inputs + outputs))."""
+def xavier_uniform_(tensor: Tensor, gain: float = 1.0) -> Tensor:
+    """Uniform, with the standard deviation gain * sqrt(2 / (fan_in + fan_out))."""
     bound = gain * _over(6, sum(fans(tensor)))
     return uniform_(tensor, -bound, bound)
 
 
-def xavier_normal_(tensor: EagerTensor, gain: float = 1.0) -> EagerTensor:
-    """Drawn normally, of the deviation gain * sqrt(2 / (inputs + outputs))."""
+def xavier_normal_(tensor: Tensor, gain: float = 1.0) -> Tensor:
+    """Normal, with the standard deviation gain * sqrt(2 / (fan_in + fan_out))."""
     return normal_(tensor, 0.0, gain * _over(2, sum(fans(tensor))))
 
 
-def _kaiming(tensor: EagerTensor, a: float, mode: str, nonlinearity: str) -> float:
-    """The deviation gain / sqrt(fan)."""
+def _kaiming(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float:
+    """The standard deviation gain / sqrt(fan)."""
     modes = dict(zip(("fan_in", "fan_out"), fans(tensor), strict=True))
     if mode not in modes:
         raise ValueError(f'expected mode to be "fan_in" or "fan_out", got {mode!r}')
@@ -115,21 +113,19 @@ def _kaiming(tensor: EagerTensor, a: float, mode: str, nonlinearity: str) -> flo
 
 
 def kaiming_uniform_(
-    tensor: EagerTensor, a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu"
-) -> EagerTensor:
-    """Drawn evenly, of the deviation gain / sqrt(fan); `a` is the slope of leaky relu."""
+    tensor: Tensor, a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu"
+) -> Tensor:
+    """Uniform, with the standard deviation gain / sqrt(fan); `a` is the slope of leaky relu."""
     bound = math.sqrt(3) * _kaiming(tensor, a, mode, nonlinearity)
     return uniform_(tensor, -bound, bound)
 
 
-def kaiming_normal_(
-    tensor: EagerTensor, a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu"
-) -> EagerTensor:
-    """Drawn normally, of the deviation gain / sqrt(fan); `a` is the slope of leaky relu."""
+def kaiming_normal_(tensor: Tensor, a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu") -> Tensor:
+    """Normal, with the standard deviation gain / sqrt(fan); `a` is the slope of leaky relu."""
     return normal_(tensor, 0.0, _kaiming(tensor, a, mode, nonlinearity))
 
 
-def orthogonal_(tensor: EagerTensor, gain: float = 1.0) -> EagerTensor:
+def orthogonal_(tensor: Tensor, gain: float = 1.0) -> Tensor:
     """A matrix with orthonormal rows, or columns for fewer columns than rows, times gain; further dimensions count as
     columns.
 

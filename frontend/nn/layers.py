@@ -25,7 +25,7 @@ from oneflow.frontend.functional.padding import as_batch
 from oneflow.frontend.functional.random import random_offset
 from oneflow.frontend.functional.updating import updated
 from oneflow.frontend.nn import init
-from oneflow.frontend.nn.module import Module, Parameter
+from oneflow.frontend.nn.module import Module, Parameter, takes_device
 
 __all__ = [
     "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "Embedding", "FusedBatchNorm1d", "FusedBatchNorm2d",
@@ -73,7 +73,16 @@ def new_parameter(*shape: int, dtype: DType | None = None, value: float = 0.0) -
 class Linear(Module):
     """x @ weight^T + bias: from `(.., in_features)` to `(.., out_features)`."""
 
-    def __init__(self, in_features: int, out_features: int, bias: bool = True, *, dtype: DType | None = None) -> None:
+    @takes_device
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        bias: bool = True,
+        *,
+        dtype: DType | None = None,
+        device: Any = None,
+    ) -> None:
         super().__init__()
         self.in_features, self.out_features = in_features, out_features
         self.weight = new_parameter(out_features, in_features, dtype=dtype)
@@ -99,7 +108,7 @@ def reset(layer: Any) -> None:
 
 
 def draw(weight: Any, bias: Any) -> None:
-    """Draws evenly within 1 / sqrt(inputs) on either side, weights and bias."""
+    """Draws weights and bias, uniform in [-1 / sqrt(inputs), 1 / sqrt(inputs))."""
     init.kaiming_uniform_(weight, math.sqrt(5))
     inputs = init.fans(weight)[0]
     if bias is not None and inputs:
@@ -107,7 +116,8 @@ def draw(weight: Any, bias: Any) -> None:
 
 
 class Embedding(Module):
-    """The rows of `weight` at integers: from `(..)` to `(.., embedding_dim)`. Row `padding_idx` is and stays 0.
+    """A lookup table: the rows of `weight` at integer indices, from `(..)` to `(.., embedding_dim)`. Row
+    `padding_idx` is always 0.
 
     With `max_norm` rows whose `norm_type`-norm is larger are scaled to `max_norm` at their use. The rows are
     `_weight`, or drawn from the normal distribution.
@@ -116,6 +126,7 @@ class Embedding(Module):
         ValueError: `_weight` has another shape, or an option has no meaning here.
     """
 
+    @takes_device
     def __init__(
         self,
         num_embeddings: int,
@@ -128,6 +139,7 @@ class Embedding(Module):
         _weight: Any = None,
         *,
         dtype: DType | None = None,
+        device: Any = None,
     ) -> None:
         super().__init__()
         if scale_grad_by_freq or sparse:
@@ -180,7 +192,10 @@ class PReLU(Module):
     weights.
     """
 
-    def __init__(self, num_parameters: int = 1, init: float = 0.25, *, dtype: DType | None = None) -> None:
+    @takes_device
+    def __init__(
+        self, num_parameters: int = 1, init: float = 0.25, *, dtype: DType | None = None, device: Any = None
+    ) -> None:
         super().__init__()
         self.num_parameters = num_parameters
         self.weight = new_parameter(num_parameters, dtype=dtype, value=init)
@@ -212,6 +227,7 @@ class _Affine(Module):
 class LayerNorm(_Affine):
     """Normalization over the last dimensions, which are `normalized_shape`."""
 
+    @takes_device
     def __init__(
         self,
         normalized_shape: int | Sequence[int],
@@ -220,6 +236,7 @@ class LayerNorm(_Affine):
         bias: bool = True,
         *,
         dtype: DType | None = None,
+        device: Any = None,
     ) -> None:
         shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
         super().__init__(shape, elementwise_affine, elementwise_affine and bias, dtype)
@@ -237,6 +254,7 @@ class LayerNorm(_Affine):
 class RMSNorm(_Affine):
     """Division by the root of the mean square over the last dimensions, which are `normalized_shape`."""
 
+    @takes_device
     def __init__(
         self,
         normalized_shape: int | Sequence[int],
@@ -244,6 +262,7 @@ class RMSNorm(_Affine):
         elementwise_affine: bool = True,
         *,
         dtype: DType | None = None,
+        device: Any = None,
     ) -> None:
         shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
         super().__init__(shape, elementwise_affine, False, dtype)
@@ -261,6 +280,7 @@ class RMSNorm(_Affine):
 class GroupNorm(_Affine):
     """Normalization over each of `num_groups` groups of channels, dimension 1."""
 
+    @takes_device
     def __init__(
         self,
         num_groups: int,
@@ -269,6 +289,7 @@ class GroupNorm(_Affine):
         affine: bool = True,
         *,
         dtype: DType | None = None,
+        device: Any = None,
     ) -> None:
         if num_groups < 1 or num_channels % num_groups:
             raise ValueError(f"expected num_groups to divide {num_channels} channels, got {num_groups}")
@@ -287,12 +308,13 @@ class GroupNorm(_Affine):
 class _BatchNorm(_Affine):
     """Normalization of each channel, dimension 1, over the batch; in evaluation by running statistics.
 
-    `momentum` is the share of the newest batch in these statistics; None averages all batches equally.
+    `momentum` is the weight of the newest batch in these statistics; None averages all batches equally.
     """
 
     #: The supported numbers of dimensions.
     ranks: tuple[int, ...] = ()
 
+    @takes_device
     def __init__(
         self,
         num_features: int,
@@ -302,6 +324,7 @@ class _BatchNorm(_Affine):
         track_running_stats: bool = True,
         *,
         dtype: DType | None = None,
+        device: Any = None,
     ) -> None:
         super().__init__((num_features,), affine, affine, dtype)
         self.num_features, self.eps, self.momentum = num_features, eps, momentum
@@ -312,7 +335,7 @@ class _BatchNorm(_Affine):
             self.register_buffer(name, wrapped(array) if track_running_stats else None)
 
     def forward(self, x: Any) -> Any:
-        """`x` normalized; in training mode the running statistics move.
+        """`x` normalized; in training mode the running statistics are updated.
 
         Raises:
             OneFlowError: the tensor has another number of dimensions.
@@ -359,6 +382,7 @@ class _InstanceNorm(_BatchNorm):
 
     spatial: int
 
+    @takes_device
     def __init__(
         self,
         num_features: int,
@@ -368,11 +392,12 @@ class _InstanceNorm(_BatchNorm):
         track_running_stats: bool = False,
         *,
         dtype: DType | None = None,
+        device: Any = None,
     ) -> None:
         super().__init__(num_features, eps, momentum, affine, track_running_stats, dtype=dtype)
 
     def forward(self, x: Any) -> Any:
-        """`x`, or one image without a batch, normalized; in training mode the running statistics move."""
+        """`x`, or one image without a batch, normalized; in training mode the running statistics are updated."""
         images, drop_batch = as_batch(x, self.spatial)
         statistics, own = (self.running_mean, self.running_var), self.training or self.running_mean is None
         affine, momentum = (self.weight, self.bias), self.momentum
@@ -401,7 +426,10 @@ class InstanceNorm3d(_InstanceNorm):
 class RMSLayerNorm(RMSNorm):
     """`RMSNorm` of the last dimension with the argument names of T5's layer."""
 
-    def __init__(self, hidden_size: int, eps: float = 1e-6, *, dtype: DType | None = None) -> None:
+    @takes_device
+    def __init__(
+        self, hidden_size: int, eps: float = 1e-6, *, dtype: DType | None = None, device: Any = None
+    ) -> None:
         super().__init__(hidden_size, eps, dtype=dtype)
         self.variance_epsilon = eps
 
@@ -437,7 +465,7 @@ class SyncBatchNorm(_BatchNorm):
     ranks = (2, 3, 4, 5)
 
     def forward(self, x: Any) -> Any:
-        """`x` normalized; in training mode the running statistics move.
+        """`x` normalized; in training mode the running statistics are updated.
 
         Raises:
             OneFlowError: in training mode every process of a job has its own tensor.
@@ -469,6 +497,7 @@ class FusedMLP(Module):
     result. Without `skip_final_activation` the last map ends with a relu too.
     """
 
+    @takes_device
     def __init__(
         self,
         in_features: int,
@@ -479,6 +508,7 @@ class FusedMLP(Module):
         skip_final_activation: bool = False,
         *,
         dtype: DType | None = None,
+        device: Any = None,
     ) -> None:
         super().__init__()
         sizes = [in_features, *hidden_features, out_features]
@@ -546,8 +576,8 @@ class MovingAverageMinMaxObserver(Module):
 
 
 class RReLU(Module):
-    """x where x is positive, else x times a slope: in training mode drawn evenly from [lower, upper) for each
-    element, otherwise their mean.
+    """x where x is positive, else x times a slope: in training mode uniform in [lower, upper) for each element,
+    otherwise their mean.
 
     Raises:
         ValueError: the slopes are in the wrong order.

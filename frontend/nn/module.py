@@ -10,7 +10,7 @@ import functools
 import inspect
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from oneflow.dialect import dtypes
 from oneflow.dialect.dtypes import DType
@@ -37,7 +37,7 @@ class Parameter(EagerTensor):
 
     Args:
         data: a tensor or array of values, whose memory the parameter shares; a large expanded tensor is copied.
-        requires_grad: whether its gradient is added up.
+        requires_grad: whether its gradient is accumulated.
     """
 
     __slots__ = ()
@@ -50,26 +50,20 @@ class Parameter(EagerTensor):
         self.requires_grad_(requires_grad)
 
 
-#: The package whose layers take `device` in addition to `dtype`.
-_LAYERS = __name__.rpartition(".")[0]
-_DEVICE = inspect.Parameter("device", inspect.Parameter.KEYWORD_ONLY, default=None)
+P = ParamSpec("P")
 
 
-def with_device(init: Callable[..., None]) -> Callable[..., None]:
-    """The `__init__` of a layer with the parameter `dtype`, extended by `device`: the layer is moved to the
-    device.
-    """
-    plain = inspect.signature(init)
-    if "dtype" not in plain.parameters or "device" in plain.parameters:
-        return init
+def takes_device(init: Callable[P, None]) -> Callable[P, None]:
+    """A decorator of the `__init__` of a layer with a parameter `device`: the layer is moved to the device."""
 
     @functools.wraps(init)
-    def init_on_device(self: Module, *args: Any, device: Any = None, **kwargs: Any) -> None:
-        init(self, *args, **kwargs)
+    def init_on_device(*args: P.args, **kwargs: P.kwargs) -> None:
+        device = kwargs.pop("device", None)
+        init(*args, **kwargs)
         if device is not None:
-            self.to(device)
+            module: Any = args[0]
+            module.to(device)
 
-    init_on_device.__signature__ = plain.replace(parameters=[*plain.parameters.values(), _DEVICE])  # type: ignore[attr-defined]
     return init_on_device
 
 
@@ -93,11 +87,6 @@ class Module(Stateful):
 
     Parameters, modules and buffers (`register_buffer`) have the names of their attributes.
     """
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        if cls.__module__.startswith(_LAYERS) and "__init__" in vars(cls):
-            cls.__init__ = with_device(cls.__init__)  # type: ignore[method-assign]
 
     def __init__(self) -> None:
         for name in ("_parameters", "_buffers", "_modules"):
@@ -126,14 +115,14 @@ class Module(Stateful):
     def _hook_changes(self) -> int:
         return 0 if self._hooks is None else self._hooks.version
 
-    def _hung(self) -> ModuleHooks:
+    def _module_hooks(self) -> ModuleHooks:
         if self._hooks is None:
             object.__setattr__(self, "_hooks", ModuleHooks())
         hooks: ModuleHooks = self._hooks
         return hooks
 
     def _graph_options(self) -> GraphModule:
-        hooks = self._hung()
+        hooks = self._module_hooks()
         hooks.options = hooks.options or GraphModule(self)
         return hooks.options
 
@@ -142,7 +131,7 @@ class Module(Stateful):
 
         `with_kwargs`: `hook(module, args, kwargs)`, which may return both.
         """
-        return self._hung().before.add(hook, prepend=prepend, with_kwargs=with_kwargs)
+        return self._module_hooks().before.add(hook, prepend=prepend, with_kwargs=with_kwargs)
 
     def register_forward_hook(self, hook: Hook, *, prepend: bool = False, with_kwargs: bool = False) -> Handle:
         """Registers `hook(module, args, result)`, called after `forward`; a result other than None replaces the
@@ -150,7 +139,7 @@ class Module(Stateful):
 
         `with_kwargs`: `hook(module, args, kwargs, result)`.
         """
-        return self._hung().after.add(hook, prepend=prepend, with_kwargs=with_kwargs)
+        return self._module_hooks().after.add(hook, prepend=prepend, with_kwargs=with_kwargs)
 
     def register_full_backward_hook(self, hook: Hook, prepend: bool = False) -> Handle:
         """Has `hook(module, grad_input, grad_output)` called when the gradients of the arguments are known.
@@ -158,13 +147,13 @@ class Module(Stateful):
         `grad_input` and `grad_output` are tuples, None for values without gradient; a result other than None replaces
         `grad_input`. For eager mode.
         """
-        return self._hung().backward.add(hook, prepend=prepend)
+        return self._module_hooks().backward.add(hook, prepend=prepend)
 
     register_backward_hook = register_full_backward_hook
 
     def register_state_dict_pre_hook(self, hook: Hook) -> Handle:
         """Has `hook(module, prefix, keep_vars)` called before `state_dict` reads the module."""
-        return self._hung().reading.add(hook)
+        return self._module_hooks().reading.add(hook)
 
     __signature__ = SignatureOf("forward")
 
@@ -357,24 +346,24 @@ class Module(Stateful):
             yield from module._paths(f"{prefix}.{name}" if prefix else name)
 
     def apply(self: Self, function: Callable[[Module], Any]) -> Self:
-        """Calls a function with every module below and then with itself; itself."""
+        """Calls a function with every descendant and then with the module; returns the module."""
         for module in self.children():
             module.apply(function)
         function(self)
         return self
 
     def train(self: Self, mode: bool = True) -> Self:
-        """Sets training mode for itself and every module below, which matters to dropout and batch norm; itself."""
+        """Sets training mode for the module and its descendants, for dropout and batch norm; returns the module."""
         for module in self.modules():
             object.__setattr__(module, "_training", mode)
         return self
 
     def eval(self: Self) -> Self:
-        """Leaves training mode; itself."""
+        """Sets evaluation mode; returns the module."""
         return self.train(False)
 
     def requires_grad_(self: Self, requires_grad: bool = True) -> Self:
-        """Has the gradients of all parameters added up, or not; itself."""
+        """Has the gradients of all parameters accumulated, or not; returns the module."""
         for parameter in self.parameters():
             parameter.requires_grad_(requires_grad)
         return self
@@ -388,8 +377,8 @@ class Module(Stateful):
                 parameter.grad.zero_()
 
     def to(self: Self, *target: Any, dtype: DType | None = None, device: Any = None) -> Self:
-        """Converts parameters and buffers of floats to an element type, moves all to a device, or both; itself. With
-        `nn.graph.GraphModule` the options of the module in a graph; with a class of the module itself.
+        """Converts parameters and buffers of floats to an element type, moves all to a device, or both; returns the
+        module. With `nn.graph.GraphModule` the options of the module in a graph; with a class of the module itself.
 
         Raises:
             CudaError: the device does not exist.
@@ -463,6 +452,6 @@ class Module(Stateful):
 
 
 def stage_of(module: Module) -> int | None:
-    """The number of the stage of a pipeline that a module is; None for none."""
+    """The index of the stage of a pipeline that a module is; None for none."""
     options = None if module._hooks is None else module._hooks.options
     return None if options is None else options.stage_id

@@ -13,7 +13,7 @@ from oneflow.runtime.global_array import Placement
 
 
 class DistributedDataParallel(Module):
-    """Data parallelism: parameters are repeated on every rank, arguments are split along the batch.
+    """Data parallelism: parameters are replicated on every rank, arguments are split along the batch.
 
     All ranks pass the same whole batch; targets of the loss should be split like the batch (`to_global`). Results and
     their gradients stay split along the batch, so that gradients of parameters are sums over ranks and no activations

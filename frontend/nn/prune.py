@@ -63,7 +63,7 @@ class BasePruningMethod(Reparametrization):
 
     @classmethod
     def apply(cls, module: Module, name: str, *args: Any, importance_scores: Any = None, **kwargs: Any) -> Any:
-        """Prunes a parameter of a module, of which earlier prunings stay; gives the hook.
+        """Prunes a parameter of a module, in addition to earlier prunings; returns the hook.
 
         Raises:
             ValueError: the importances have another shape than the parameter.
@@ -104,7 +104,7 @@ def _scores(t: Any, scores: Any) -> Any:
 
 def _hook(module: Module, name: str) -> Any:
     """The hook that prunes a parameter, if one does."""
-    hooks = (h.function for h in module._hung().before)
+    hooks = (h.function for h in module._module_hooks().before)
     return next((h for h in hooks if isinstance(h, BasePruningMethod) and h.name == name), None)
 
 
@@ -152,8 +152,8 @@ class PruningContainer(BasePruningMethod):
     def __iter__(self) -> Iterator[BasePruningMethod]:
         return iter(self._methods)
 
-    def __getitem__(self, place: int) -> BasePruningMethod:
-        return self._methods[place]
+    def __getitem__(self, index: int) -> BasePruningMethod:
+        return self._methods[index]
 
     def compute_mask(self, t: Any, default_mask: Any) -> Any:
         """The mask of the last pruning, within the mask of those before."""
@@ -178,7 +178,7 @@ class Identity(BasePruningMethod):
 
 
 class _Amount(BasePruningMethod):
-    """A pruning of a number or a share of elements or slices."""
+    """A pruning of a number or a fraction of elements or slices."""
 
     def __init__(self, amount: float) -> None:
         super().__init__()
@@ -206,7 +206,7 @@ class _Unstructured(_Amount):
 
 
 class RandomUnstructured(_Unstructured):
-    """Drops elements at random: a number of them, or a share from 0 to 1."""
+    """Drops elements at random: a number of them, or a fraction from 0 to 1."""
 
     def importances(self, t: Any) -> Any:
         """Random numbers."""
@@ -214,7 +214,7 @@ class RandomUnstructured(_Unstructured):
 
 
 class L1Unstructured(_Unstructured):
-    """Drops the elements with the smallest absolute values: a number of them, or a share from 0 to 1."""
+    """Drops the elements with the smallest absolute values: a number of them, or a fraction from 0 to 1."""
 
     def importances(self, t: Any) -> Any:
         """Absolute values."""
@@ -248,7 +248,7 @@ class _Structured(_Amount):
 
 
 class RandomStructured(_Structured):
-    """Drops slices along `dim` at random: a number of them, or a share from 0 to 1."""
+    """Drops slices along `dim` at random: a number of them, or a fraction from 0 to 1."""
 
     def importances(self, t: Any) -> Any:
         """Random numbers."""
@@ -256,7 +256,7 @@ class RandomStructured(_Structured):
 
 
 class LnStructured(_Structured):
-    """Drops the slices along `dim` with the smallest norms of order `n`: a number of them, or a share from 0 to 1."""
+    """Drops the slices along `dim` with the smallest norms of order `n`: a number of them, or a fraction."""
 
     def __init__(self, amount: float, n: Any, dim: int = -1) -> None:
         super().__init__(amount, dim)
@@ -282,37 +282,37 @@ class CustomFromMask(BasePruningMethod):
 
 
 def identity(module: M, name: str) -> M:
-    """Prunes nothing of a parameter, but gives it a mask."""
+    """Adds a mask to a parameter that prunes nothing."""
     Identity.apply(module, name)
     return module
 
 
 def random_unstructured(module: M, name: str, amount: float) -> M:
-    """Drops elements of a parameter at random: a number of them, or a share from 0 to 1; gives the module."""
+    """Drops elements of a parameter at random: a number of them, or a fraction from 0 to 1; returns the module."""
     RandomUnstructured.apply(module, name, amount)
     return module
 
 
 def l1_unstructured(module: M, name: str, amount: float, importance_scores: Any = None) -> M:
-    """Drops the elements of a parameter with the smallest absolute values or importances; gives the module."""
+    """Drops the elements of a parameter with the smallest absolute values or importances; returns the module."""
     L1Unstructured.apply(module, name, amount, importance_scores=importance_scores)
     return module
 
 
 def random_structured(module: M, name: str, amount: float, dim: int) -> M:
-    """Drops slices of a parameter along `dim` at random; gives the module."""
+    """Drops slices of a parameter along `dim` at random; returns the module."""
     RandomStructured.apply(module, name, amount, dim)
     return module
 
 
 def ln_structured(module: M, name: str, amount: float, n: Any, dim: int, importance_scores: Any = None) -> M:
-    """Drops the slices of a parameter along `dim` with the smallest norms of order `n`; gives the module."""
+    """Drops the slices of a parameter along `dim` with the smallest norms of order `n`; returns the module."""
     LnStructured.apply(module, name, amount, n, dim, importance_scores=importance_scores)
     return module
 
 
 def custom_from_mask(module: M, name: str, mask: Any) -> M:
-    """Keeps the elements of a parameter where a mask is not 0; gives the module."""
+    """Keeps the elements of a parameter where a mask is not 0; returns the module."""
     CustomFromMask.apply(module, name, mask)
     return module
 
@@ -344,7 +344,7 @@ def global_unstructured(
 
 
 def remove(module: M, name: str) -> M:
-    """Makes a pruned weight a parameter again, with the values that it has; gives the module.
+    """Makes a pruned weight a parameter again, with the values that it has; returns the module.
 
     Raises:
         ValueError: the parameter is not pruned.
@@ -358,15 +358,15 @@ def remove(module: M, name: str) -> M:
 
 def is_pruned(module: Module) -> bool:
     """Whether a parameter of a module, or of a module in it, is pruned."""
-    return any(isinstance(h.function, BasePruningMethod) for m in module.modules() for h in m._hung().before)
+    return any(isinstance(h.function, BasePruningMethod) for m in module.modules() for h in m._module_hooks().before)
 
 
 def _validate_pruning_amount_init(amount: Any) -> None:
-    """Checks the number or share of elements to prune."""
+    """Checks the number or fraction of elements to prune."""
     if not isinstance(amount, (int, float)):
         raise TypeError(f"expected a number as amount, got {amount!r}")
     if amount < 0 or (not isinstance(amount, int) and amount > 1):
-        raise ValueError(f"expected amount as an integer of at least 0 or a share from 0 to 1, got {amount}")
+        raise ValueError(f"expected amount as an integer of at least 0 or a fraction from 0 to 1, got {amount}")
 
 
 def _validate_pruning_amount(amount: Any, tensor_size: int) -> None:
@@ -376,5 +376,5 @@ def _validate_pruning_amount(amount: Any, tensor_size: int) -> None:
 
 
 def _compute_nparams_toprune(amount: Any, tensor_size: int) -> int:
-    """How many elements a number or a share is."""
+    """How many elements a number or a fraction is."""
     return amount if isinstance(amount, int) else round(amount * tensor_size)

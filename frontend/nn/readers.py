@@ -53,13 +53,13 @@ def _placed(tensor: Any) -> Any:
 class Reader(Module):
     """A module that reads a batch in each call by an operator without operands.
 
-    `device`, or `placement` and `sbp`, say where the batch goes.
+    `device`, or `placement` and `sbp`, are the device or the ranks of the batch.
     """
 
     def __init__(self, operator: str, options: dict[str, Any], device: Any, placement: Any, sbp: Any) -> None:
         super().__init__()
         self.operator, self.options = operator, options
-        self.place = {"device": device, "placement": placement, "sbp": sbp}
+        self.tensor_options = {"device": device, "placement": placement, "sbp": sbp}
 
     @functools.cached_property
     def attrs(self) -> dict[str, Any]:
@@ -94,7 +94,7 @@ class Reader(Module):
                 )
             _READ_IN[builder].add(self)
             results = list(dispatch_all(self.operator, **self.attrs))
-        return tuple(_placed(x, **self.place) for x in results)
+        return tuple(_placed(x, **self.tensor_options) for x in results)
 
     def extra_repr(self) -> str:
         """The options."""
@@ -107,10 +107,10 @@ def seed_of(random_seed: int | None) -> int:
 
 
 class OFRecordReader(Reader):
-    """The next `batch_size` records of `data_part_num` files: (records, bytes) of uint8 with zeros behind each.
+    """The next `batch_size` records of `data_part_num` files: (records, bytes) of uint8, padded with zeros.
 
     The names of the files are `part_name_prefix` and a number, with zeros before it up to `part_name_suffix_length`.
-    After the last record comes the first again. `random_shuffle` takes records out of a buffer of
+    After the last record, reading starts from the first. `random_shuffle` takes records out of a buffer of
     `shuffle_buffer_size` records; `shuffle_after_epoch` changes the order of the files after each round.
     `record_bytes` is the most bytes of a record, by default the length of the longest record in the files.
     """
@@ -159,9 +159,9 @@ class COCOReader(Reader):
     """The next images of COCO with at least one object: `(image, image_id, image_size, gt_bbox, gt_label, gt_segm,
     gt_segm_index)`.
 
-    `image` are the files for `nn.image.decode`, (images, bytes) with zeros behind each; `image_size` heights and
+    `image` are the files for `nn.image.decode`, (images, bytes), padded with zeros; `image_size` heights and
     widths. Boxes (images, objects, 4) are left, top, right and bottom, labels count from 1 and are 0 where an image
-    has no more objects. `gt_segm` are the points (images, points, 2) of polygons, `gt_segm_index` the numbers of each
+    has no more objects. `gt_segm` are the points (images, points, 2) of polygons, `gt_segm_index` the indices of each
     point in its polygon, of the polygon in the object and of the object, -1 where an image has no more points.
     `group_by_aspect_ratio` makes batches of images whose height is the same whole multiple of the width.
     """
@@ -209,10 +209,10 @@ class COCOReader(Reader):
 
 
 class GPTIndexedBinDataReader(Reader):
-    """The next `batch_size` samples of `seq_length` tokens and a label behind them, in Megatron's files of documents.
+    """The next `batch_size` samples of `seq_length` tokens followed by a label, in Megatron's files of documents.
 
     The files are `data_file_prefix` with .idx and .bin. The documents are the documents of the part `split_index`,
-    whose sizes `split_sizes` are shares of all. After the epochs that `num_samples` samples need, reading is an
+    whose sizes `split_sizes` are fractions of all. After the epochs that `num_samples` samples need, reading is an
     error.
     """
 
@@ -246,7 +246,8 @@ class GPTIndexedBinDataReader(Reader):
 
 
 class RawReader(Reader):
-    """The next `batch_size` tensors of the shape `shape` in files, where they lie one after the other as in memory.
+    """The next `batch_size` tensors of the shape `shape` in files, where they are stored one after the other, as in
+    memory.
 
     `random_shuffle` makes batches of blocks of `shuffle_block_size` tensors, 0 for whole batches, in random orders.
     """
@@ -276,7 +277,7 @@ class RawReader(Reader):
 
 
 class OFRecordBytesDecoder(Module):
-    """The bytes of the feature `blob_name` of records, (records, bytes) of uint8 with zeros behind them."""
+    """The bytes of the feature `blob_name` of records, (records, bytes) of uint8, padded with zeros."""
 
     def __init__(self, blob_name: str) -> None:
         super().__init__()
@@ -348,7 +349,7 @@ class OFRecordImageDecoder(Module):
 class OFRecordImageDecoderRandomCrop(OFRecordImageDecoder):
     """Random parts of the images in the feature `blob_name` of records, an `ImageList` of uint8.
 
-    A part has a share of the area out of `random_area`, and a width over its height out of `random_aspect_ratio`;
+    A part has a fraction of the area out of `random_area`, and a width over its height out of `random_aspect_ratio`;
     what does not fit is drawn again up to `num_attempts` times. Parts with a `random_seed` are drawn from it, others
     from the generator of the thread.
     """

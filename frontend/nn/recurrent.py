@@ -16,7 +16,7 @@ from oneflow.frontend import functional as F  # noqa: N812
 from oneflow.frontend.core.errors import fail
 from oneflow.frontend.nn import init
 from oneflow.frontend.nn.layers import new_parameter
-from oneflow.frontend.nn.module import Module
+from oneflow.frontend.nn.module import Module, takes_device
 from oneflow.frontend.nn.rnn_packing import PackedSequence
 from oneflow.frontend.tracing.control_flow import run_steps
 
@@ -75,7 +75,7 @@ class _Recurrent(Module):
             self.register_parameter(f"bias_{name}{suffix}", new_parameter(rows, dtype=dtype) if self.bias else None)
 
     def reset_parameters(self) -> None:
-        """Draws the parameters again: evenly within 1 / sqrt(hidden_size) on either side."""
+        """Draws the parameters again, uniform in [-1 / sqrt(hidden_size), 1 / sqrt(hidden_size))."""
         bound = 1 / math.sqrt(self.hidden_size) if self.hidden_size else 0.0
         for parameter in self.parameters():
             init.uniform_(parameter, -bound, bound)
@@ -108,7 +108,10 @@ def _zero_state(x: Any, *sizes: int) -> Any:
 class _Cell(_Recurrent):
     """The cell of a layer: an input `(batch, input_size)`, or one without a batch, and states before, or zeros."""
 
-    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, *, dtype: DType | None = None) -> None:
+    @takes_device
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool = True, *, dtype: DType | None = None, device: Any = None
+    ) -> None:
         super().__init__(input_size, hidden_size, bias)
         self.make("", input_size, hidden_size, dtype)
         self.reset_parameters()
@@ -128,6 +131,7 @@ class RNNCell(_Cell):
 
     gates = 1
 
+    @takes_device
     def __init__(
         self,
         input_size: int,
@@ -136,6 +140,7 @@ class RNNCell(_Cell):
         nonlinearity: str = "tanh",
         *,
         dtype: DType | None = None,
+        device: Any = None,
     ) -> None:
         super().__init__(input_size, hidden_size, bias, dtype=dtype)
         self.nonlinearity, self.step = nonlinearity, _plain_step(nonlinearity)
@@ -174,6 +179,7 @@ class _Layers(_Recurrent):
     is the probability with which elements between layers are dropped.
     """
 
+    @takes_device
     def __init__(
         self,
         input_size: int,
@@ -186,6 +192,7 @@ class _Layers(_Recurrent):
         proj_size: int = 0,
         *,
         dtype: DType | None = None,
+        device: Any = None,
     ) -> None:
         super().__init__(input_size, hidden_size, bias)
         if num_layers < 1 or not 0 <= dropout <= 1:
@@ -299,6 +306,7 @@ class RNN(_Layers):
 
     gates = 1
 
+    @takes_device
     def __init__(
         self,
         input_size: int,
@@ -311,6 +319,7 @@ class RNN(_Layers):
         bidirectional: bool = False,
         *,
         dtype: DType | None = None,
+        device: Any = None,
     ) -> None:
         super().__init__(input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, dtype=dtype)
         self.nonlinearity, self.step = nonlinearity, _plain_step(nonlinearity)
@@ -323,6 +332,6 @@ class LSTM(_Layers):
 
 
 class GRU(_Layers):
-    """Layers whose gates keep the state before or put a new one in its place."""
+    """Layers whose gates keep the previous state or replace it."""
 
     gates, step = 3, staticmethod(_gru)

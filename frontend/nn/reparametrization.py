@@ -59,7 +59,7 @@ def _detach(module: Module, kind: type[Reparametrization], name: str, suffixes: 
     Raises:
         ValueError: no such hook computes it.
     """
-    hooks = module._hung().before
+    hooks = module._module_hooks().before
     hook = next((h.function for h in hooks if isinstance(h.function, kind) and h.function.name == name), None)
     if hook is None:
         raise ValueError(f"expected {kind.__name__} of {name!r} in {type(module).__name__}; there is none")
@@ -93,7 +93,7 @@ class WeightNorm(Reparametrization):
 
 def weight_norm(module: M, name: str = "weight", dim: int | None = 0) -> M:
     """Replaces a parameter by its lengths `name_g` and directions `name_v`: w = g * v / norm(v), the norm over all
-    dimensions but `dim`, with None over all; gives the module. Arxiv 1602.07868.
+    dimensions but `dim`, with None over all; returns the module. Arxiv 1602.07868.
 
     Raises:
         RuntimeError: there is no such parameter.
@@ -107,7 +107,7 @@ def weight_norm(module: M, name: str = "weight", dim: int | None = 0) -> M:
 
 
 def remove_weight_norm(module: M, name: str = "weight") -> M:
-    """Makes a weight of `weight_norm` a parameter again; gives the module.
+    """Makes a weight of `weight_norm` a parameter again; returns the module.
 
     Raises:
         ValueError: it is none.
@@ -144,7 +144,7 @@ def spectral_norm(
     module: M, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None
 ) -> M:
     """Replaces a parameter by `name_orig`, of which w = orig / sigma is computed, sigma being the largest singular
-    value of its matrix with the rows `dim`; gives the module. Arxiv 1802.05957.
+    value of its matrix with the rows `dim`; returns the module. Arxiv 1802.05957.
 
     Raises:
         RuntimeError: there is no such parameter.
@@ -166,7 +166,7 @@ def spectral_norm(
 
 
 def remove_spectral_norm(module: M, name: str = "weight") -> M:
-    """Makes a weight of `spectral_norm` a parameter again; gives the module.
+    """Makes a weight of `spectral_norm` a parameter again; returns the module.
 
     Raises:
         ValueError: it is none.

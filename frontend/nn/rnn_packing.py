@@ -18,7 +18,8 @@ __all__ = [
 
 
 class PackedSequence(NamedTuple):
-    """The elements of sequences of falling lengths: step 0 of all, step 1 of all that have a step 1, and so on.
+    """The elements of sequences in descending order of lengths: step 0 of all, step 1 of all that have a step 1, and
+    so on.
 
     `batch_sizes` is the number of sequences at each step. `sorted_indices` is the order of the sequences in a batch
     that was not sorted by length, and `unsorted_indices` its inverse; None for a sorted batch.
@@ -52,7 +53,7 @@ def _rows(x: Any, positions: np.ndarray) -> Any:
 
 
 def _counts(lengths: np.ndarray) -> np.ndarray:
-    """How many sequences of falling lengths have each step."""
+    """How many sequences, in descending order of lengths, have each step."""
     counts: np.ndarray = (lengths[None, :] > np.arange(lengths.max())[:, None]).sum(1)
     return counts
 
@@ -97,11 +98,11 @@ def pad_packed_sequence(
         raise fail(f"expected total_length of at least {longest}, the longest length, got {total_length}")
     order = np.arange(batch) if sequence.unsorted_indices is None else np.asarray(sequence.unsorted_indices)
     count, data = int(counts.sum()), sequence.data
-    places = np.full((steps, batch), count)
+    positions = np.full((steps, batch), count)
     for step, start in enumerate(np.cumsum(counts) - counts):
-        places[step, : counts[step]] = start + np.arange(counts[step])
+        positions[step, : counts[step]] = start + np.arange(counts[step])
     padded = F.cat([data, F.full((1, *data.sizes()[1:]), padding_value, dtype=data.dtype)])
-    x = _rows(padded, places[:, order])
+    x = _rows(padded, positions[:, order])
     lengths = (counts[:, None] > np.arange(batch)[None, :]).sum(0)[order]
     return F.transpose(x, 0, 1) if batch_first else x, as_tensor(lengths)
 

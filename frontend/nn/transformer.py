@@ -14,7 +14,7 @@ from oneflow.frontend.nn import init
 from oneflow.frontend.nn.attention import MultiheadAttention
 from oneflow.frontend.nn.containers import ModuleList
 from oneflow.frontend.nn.layers import LayerNorm, Linear
-from oneflow.frontend.nn.module import Module
+from oneflow.frontend.nn.module import Module, takes_device
 from oneflow.frontend.nn.stateless import Dropout
 
 __all__ = [
@@ -37,6 +37,7 @@ class _Layer(Module):
     #: The names of the parts with attention, in order.
     attentions: tuple[str, ...]
 
+    @takes_device
     def __init__(
         self,
         d_model: int,
@@ -50,6 +51,7 @@ class _Layer(Module):
         bias: bool = True,
         *,
         dtype: DType | None = None,
+        device: Any = None,
     ) -> None:
         super().__init__()
         for name in self.attentions:
@@ -65,9 +67,9 @@ class _Layer(Module):
             self.add_module(f"dropout{number}", Dropout(dropout))
         self.norm_first, self.activation = norm_first, _activation(activation)
 
-    def residual(self, x: Any, number: int, part: Callable[[Any], Any]) -> Any:
+    def residual(self, x: Any, index: int, part: Callable[[Any], Any]) -> Any:
         """The sum of `x` and a block applied to `x`."""
-        norm, dropout = getattr(self, f"norm{number}"), getattr(self, f"dropout{number}")
+        norm, dropout = getattr(self, f"norm{index}"), getattr(self, f"dropout{index}")
         if self.norm_first:
             return F.add(x, dropout(part(norm(x))))
         return norm(F.add(x, dropout(part(x))))
@@ -174,6 +176,7 @@ class TransformerDecoder(_Stack):
 class Transformer(Module):
     """An encoder of `src`, to whose result a decoder of `tgt` attends."""
 
+    @takes_device
     def __init__(
         self,
         d_model: int = 512,
@@ -189,6 +192,7 @@ class Transformer(Module):
         bias: bool = True,
         *,
         dtype: DType | None = None,
+        device: Any = None,
     ) -> None:
         super().__init__()
         numbers = (

@@ -1,4 +1,4 @@
-"""ZeRO: parameters that ranks repeat, their gradients and the states of optimizers are split over these ranks.
+"""ZeRO: replicated parameters, their gradients and the states of optimizers are sharded over the ranks.
 
 A graph splits the parameters of its optimizers before a call. In the program, the computation reads each parameter in
 its layout before the split; the optimizers update the shards. Each stage adds to the stages before it:
@@ -66,7 +66,7 @@ def split_of(p: EagerTensor) -> Split | None:
 
 
 def split_parameters(optimizers: Sequence[Optimizer], options: ZeroOptions) -> None:
-    """Splits the parameters that ranks repeat, and the states of the optimizers that have these parameters."""
+    """Shards the replicated parameters, and the states of the optimizers that have these parameters."""
     for optimizer in optimizers:
         parameters = [p for group in optimizer.param_groups for p in group["params"]]
         found = [(p, split) for p in parameters if (split := _new_split(p, options)) is not None]
@@ -109,7 +109,7 @@ def _gathered(
 
 
 def _new_split(p: EagerTensor, options: ZeroOptions) -> Split | None:
-    """The split of a parameter; None for a parameter that is not repeated by ranks or has too few elements."""
+    """The split of a parameter; None for a parameter that is not replicated or has too few elements."""
     layout: Any = layout_of(p) if p.requires_grad else None
     if layout is None:
         return None

@@ -64,14 +64,14 @@ class Lookup:
 
 
 class MultiTableEmbedding(Module):
-    """Embeddings of `embedding_dim` numbers for the ids of several tables.
+    """Embeddings of `embedding_dim` elements for the ids of several tables.
 
     Modules of one name share the rows, which are part of snapshots, but not of `state_dict`. An id that no optimizer
     has updated has the initial row of the table.
 
     Args:
         name: the name of the store.
-        embedding_dim: the numbers of an embedding.
+        embedding_dim: the number of elements of an embedding.
         dtype: the type of the numbers.
         key_type: the type of ids.
         tables: the tables, results of `make_table_options`; None for one table with `default_initializer`.
@@ -120,7 +120,7 @@ class MultiTableEmbedding(Module):
 
         Args:
             ids: of any shape; without `table_ids` and with several tables, a column for each table.
-            table_ids: the number of the table of each id.
+            table_ids: the index of the table of each id.
 
         Raises:
             ValueError: ids are of another type, or embeddings were looked up before that have no update yet.
@@ -237,11 +237,11 @@ class MultiTableEmbedding(Module):
         """The number of distinct ids of a lookup, the distinct ids, the rows, and the sums of gradients by id."""
         padding = {} if self.padding_idx is None else {"padding_idx": self.padding_idx, "has_padding_idx": True}
         name = {"embedding_name": self.embedding_name}
-        matrix, places, count, ids, tables, inverse = dispatch_all(
+        matrix, partition_indices, count, ids, tables, inverse = dispatch_all(
             "id_shuffle", lookup.ids, lookup.table_ids, num_tables=self.num_tables, **padding, **name
         )
         size = {"embedding_size": self.embedding_dim, **name}
-        sums = dispatch("embedding_gradient_shuffle", gradient, matrix, inverse, places, **size)
+        sums = dispatch("embedding_gradient_shuffle", gradient, matrix, inverse, partition_indices, **size)
         rows, _ = dispatch_all(
             "embedding_lookup", count, ids, tables, None, dtype=self.dtype, embeddings_dtype=self.dtype,
             embedding_tables=self.embedding_tables, seed=self.seed, **self.sizes,

@@ -1,7 +1,7 @@
 """Tables of a job of several processes: a process has the rows of the ids whose remainder is its rank.
 
-Ids in a global tensor are looked up by every process. A process gives the embeddings of its own ids and zeros for
-others, so that the shards are partial sums; it updates the rows of its own ids alone.
+Ids in a global tensor are looked up by every process. A process computes the embeddings of its own ids and zeros for
+other ids, so that the shards are partial sums; it updates the rows of its own ids alone.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from oneflow.runtime.shards import MeshLayout
 
 
 def expect_all_ranks(ids: Any, name: str) -> None:
-    """Checks that ids lie on all ranks of the job.
+    """Checks that ids are on all ranks of the job.
 
     Raises:
         ValueError: rows of other ranks would be missing.

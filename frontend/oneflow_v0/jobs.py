@@ -195,7 +195,7 @@ def global_function(type: Any = "predict", function_config: FunctionConfig | Non
     """A decorator that makes a job of a function whose parameters are annotated with placeholders.
 
     Args:
-        type: "predict", or "train" for a job that calls `minimize` of an optimizer. A `FunctionConfig` in its place
+        type: "predict", or "train" for a job that calls `minimize` of an optimizer. A `FunctionConfig` as `type`
             makes a "predict" job.
         function_config: settings.
 

@@ -96,7 +96,7 @@ class UserOpConfBuilder:
         return self
 
     def CheckAndComplete(self) -> UserOpConfBuilder:
-        """Checks the call in its present state.
+        """Checks the call in its current state.
 
         Raises:
             CallError: no operator is set, or an operand has not as many tensors as `InputSize` says.

@@ -15,7 +15,8 @@ from oneflow.frontend.optim.optimizer import CYCLED, Group, Optimizer, moments, 
 
 
 class SGD(Optimizer):
-    """Gradient descent: with `momentum` along a running mean, `nesterov` one step ahead of the mean.
+    """Stochastic gradient descent, with `momentum` along a running mean of gradients, with `nesterov` Nesterov's
+    momentum.
 
     `weight_decay` adds that much of the parameter to its gradient. Momentum starts as the first gradient, which
     `dampening` does not damp.
@@ -39,7 +40,7 @@ class SGD(Optimizer):
         self._made: dict[int, EagerTensor] = {}
 
     def check(self, group: Group) -> None:
-        """Checks the numbers of a group."""
+        """Checks the hyperparameters of a group."""
         super().check(group)
         if group["nesterov"] and (group["momentum"] == 0 or group["dampening"] != 0):
             raise ValueError(
@@ -64,9 +65,9 @@ class SGD(Optimizer):
         options["dampening"] = group["dampening"] if damped else 0.0
         return dispatch_all("momentum_update", p, grad, momentum, rate, **options, **decay)
 
-    def _state(self, number: int, p: EagerTensor, group: Group) -> dict[str, EagerTensor]:
-        known = "momentum_buffer" in self.state.get(number, ())
-        state = super()._state(number, p, group)
+    def _state(self, index: int, p: EagerTensor, group: Group) -> dict[str, EagerTensor]:
+        known = "momentum_buffer" in self.state.get(index, ())
+        state = super()._state(index, p, group)
         if not known:
             self._made |= {id(t): t for t in state.values()}
         if len(self._made) > len(self.state):  # states may have been cleared or replaced since
@@ -102,7 +103,7 @@ class Adam(Adaptive):
     correction.
 
     `weight_decay` adds that much of the parameter to its gradient. With `amsgrad` the largest mean square so far is
-    taken. Without `do_bias_correction` the means are taken as they are.
+    used. Without `do_bias_correction` the means are not corrected.
     """
 
     operator = "adam_update"
@@ -241,7 +242,7 @@ class Adadelta(Optimizer):
         super().__init__(params, numbers)
 
     def check(self, group: Group) -> None:
-        """Checks the numbers of a group."""
+        """Checks the hyperparameters of a group."""
         super().check(group)
         if not 0 <= group["rho"] <= 1:
             raise ValueError(f"expected rho of 0 to 1, got {group['rho']}")
@@ -281,7 +282,7 @@ class RMSprop(Optimizer):
         super().__init__(params, {**numbers, "centered": centered, "maximize": maximize})
 
     def check(self, group: Group) -> None:
-        """Checks the numbers of a group."""
+        """Checks the hyperparameters of a group."""
         super().check(group)
         if group["alpha"] < 0:
             raise ValueError(f"expected alpha of at least 0, got {group['alpha']}")

@@ -9,23 +9,24 @@ from typing import Any
 from oneflow.dialect.nd_sbp import broadcast
 from oneflow.frontend import functional as F  # noqa: N812
 from oneflow.frontend.core.errors import refuse
+from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.eager.tape import no_grad
-from oneflow.frontend.eager.tensor import EagerTensor
 
 
 def _with_grad(parameters: Any) -> list[Any]:
-    tensors = [parameters] if isinstance(parameters, EagerTensor) else list(parameters)
+    tensors = [parameters] if isinstance(parameters, Tensor) else list(parameters)
     return [p for p in tensors if p.grad is not None]
 
 
 @no_grad()
 def clip_grad_norm_(
-    parameters: EagerTensor | Iterable[EagerTensor],
+    parameters: Tensor | Iterable[Tensor],
     max_norm: float,
     norm_type: float = 2.0,
     error_if_nonfinite: bool = False,
 ) -> Any:
-    """Scales gradients in place so that their norm, of all together, is at most `max_norm`; the norm before.
+    """Scales gradients in place so that the norm of all gradients together is at most `max_norm`; returns the norm
+    before the scaling.
 
     `norm_type` is any number, or infinity for the largest absolute value; with 0 the norm is the number of gradients
     that are not all 0.
@@ -77,7 +78,7 @@ def _norm(grads: list[Any], kind: float) -> Any:
 
 
 @no_grad()
-def clip_grad_value_(parameters: EagerTensor | Iterable[EagerTensor], clip_value: float) -> None:
+def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float) -> None:
     """Limits every element of the gradients, in place, to [-clip_value, clip_value]."""
     for p in _with_grad(parameters):
         p.grad.clamp_(-clip_value, clip_value)

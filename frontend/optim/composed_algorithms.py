@@ -40,7 +40,9 @@ def _moments(grad: Any, group: Group, state: dict[str, Any]) -> tuple[Tensor, Te
 
 
 class Adamax(Adaptive):
-    """Adam with the largest gradient, which fades by the second beta, in place of the root of the mean square."""
+    """Adam with the infinity norm of gradients, which decays by the second beta, in place of the root of the mean
+    square.
+    """
 
     def __init__(
         self,
@@ -70,10 +72,8 @@ class Adamax(Adaptive):
 
 
 class NAdam(Adaptive):
-    """Adam that looks a step ahead along its mean, as Nesterov's momentum does.
-
-    The share of the mean grows with the steps, as `momentum_decay` says. With `decoupled_weight_decay` the decay is
-    not part of the gradient.
+    """Adam with Nesterov momentum. The momentum factor grows with the steps, by `momentum_decay`. With
+    `decoupled_weight_decay` the decay is not part of the gradient.
     """
 
     def __init__(
@@ -153,10 +153,10 @@ class RAdam(Adaptive):
 
 
 class Rprop(Optimizer):
-    """Steps of a size that each element has, along the sign of its gradient.
+    """Resilient backpropagation: each element has a step size, and steps along the sign of its gradient.
 
-    Sizes start as the learning rate; they are multiplied by the second of `etas` where the sign is the one before, by
-    the first where it is not, and stay within `step_sizes`.
+    Step sizes start as the learning rate; a step size is multiplied by the second of `etas` where the sign of the
+    gradient is the previous sign, else by the first, and stays within `step_sizes`.
     """
 
     def __init__(
@@ -172,13 +172,13 @@ class Rprop(Optimizer):
         super().__init__(params, numbers)
 
     def check(self, group: Group) -> None:
-        """Checks the numbers of a group."""
+        """Checks the hyperparameters of a group."""
         super().check(group)
         if not 0 < group["etas"][0] < 1 < group["etas"][1]:
             raise ValueError(f"expected etas below and above 1, got {group['etas']}")
 
     def initial_state(self, p: EagerTensor, group: Group) -> dict[str, np.ndarray]:
-        """The gradient before, the sizes and the number of steps."""
+        """The previous gradient, the step sizes and the number of steps."""
         return {"step": no_steps(), "prev": zeros(p), "step_size": zeros(p) + p.dtype.numpy.type(rate_of(group))}
 
     def call(self, p: EagerTensor, grad: Tensor, group: Group, state: dict[str, Any], rate: Tensor) -> Any:

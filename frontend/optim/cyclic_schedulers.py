@@ -1,7 +1,7 @@
 """Cyclic schedules of learning rate and momentum: `OneCycleLR`, `CyclicLR`.
 
 Momentum is the group's `momentum`, or its first beta. A group whose momentum is scheduled has the flag `cycled`, by
-which optimizers ask for the number at every run of a compiled step.
+which optimizers read at every run of a compiled step.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from oneflow.frontend.optim.schedule import LRScheduler, counted, of_groups
 
 
 class _Cycle(LRScheduler):
-    """The base: `momentum(epoch, number)` is the momentum of group `number` after `epoch` steps, None for a constant
+    """The base: `momentum(epoch, group_index)` is the momentum of a group after `epoch` steps, None for a constant
     momentum.
     """
 
@@ -30,15 +30,15 @@ class _Cycle(LRScheduler):
                 group[CYCLED] = True
         super().__init__(optimizer, last_epoch)
 
-    def momentum(self, epoch: int, number: int) -> float:
+    def momentum(self, epoch: int, group_index: int) -> float:
         """The momentum of a group."""
         raise NotImplementedError(f"expected {type(self).__name__} to have a method momentum")
 
     def _set(self) -> None:
         super()._set()
         if self.cycles:
-            for number, group in enumerate(self.optimizer.param_groups):
-                _give(group, self.momentum(self.last_epoch, number))
+            for group_index, group in enumerate(self.optimizer.param_groups):
+                _give(group, self.momentum(self.last_epoch, group_index))
 
 
 def _give(group: Group, momentum: float) -> None:
@@ -49,7 +49,7 @@ def _give(group: Group, momentum: float) -> None:
 
 
 class OneCycleLR(_Cycle):
-    """From `max_lr` / `div_factor` up to `max_lr` in the share `pct_start` of all steps, then far down.
+    """From `max_lr` / `div_factor` up to `max_lr` in the fraction `pct_start` of all steps, then far down.
 
     The rate ends at the first rate over `final_div_factor`; with `three_phase` the rate falls to the first rate as
     fast as it rose before. Momentum falls from `max_momentum` to `base_momentum` while the rate rises, and then rises
@@ -98,7 +98,7 @@ class OneCycleLR(_Cycle):
         self.levels = [firsts, self.highest, *between, [f / final_div_factor for f in firsts]]
         super().__init__(optimizer, firsts, cycle_momentum, last_epoch)
 
-    def rate(self, base: float, epoch: int, number: int) -> float:
+    def rate(self, base: float, epoch: int, group_index: int) -> float:
         """The rate of a group.
 
         Raises:
@@ -107,11 +107,11 @@ class OneCycleLR(_Cycle):
         total = int(self.ends[-1]) + 1
         if epoch > total:
             raise ValueError(f"expected at most {total} steps of OneCycleLR, got one more; pass a larger total_steps")
-        return self._along([level[number] for level in self.levels], epoch)
+        return self._along([level[group_index] for level in self.levels], epoch)
 
-    def momentum(self, epoch: int, number: int) -> float:
+    def momentum(self, epoch: int, group_index: int) -> float:
         """The momentum of a group."""
-        most, least = (m[number] for m in self.momenta)
+        most, least = (m[group_index] for m in self.momenta)
         return self._along([most, least, *[most] * (len(self.levels) - 2)], epoch)
 
     def _along(self, levels: Sequence[float], epoch: int) -> float:
@@ -124,7 +124,7 @@ class OneCycleLR(_Cycle):
         return levels[which] + (levels[which + 1] - levels[which]) * share
 
 
-#: How much of the height of cycle number i, or of step number i, is left.
+#: How much of the height of cycle i, or of step i, is left.
 MODES: dict[str, tuple[Callable[[float, float], float], str]] = {
     "triangular": (lambda gamma, i: 1.0, "cycle"),
     "triangular2": (lambda gamma, i: 1 / 2.0 ** (i - 1), "cycle"),
@@ -171,13 +171,13 @@ class CyclicLR(_Cycle):
         self.momenta = [of_groups(m, optimizer, "momentum") for m in (max_momentum, base_momentum)]
         super().__init__(optimizer, of_groups(base_lr, optimizer, "base_lr"), cycle_momentum, last_epoch)
 
-    def rate(self, base: float, epoch: int, number: int) -> float:
+    def rate(self, base: float, epoch: int, group_index: int) -> float:
         """The rate of a group."""
-        return base + (self.highest[number] - base) * self._height(epoch)
+        return base + (self.highest[group_index] - base) * self._height(epoch)
 
-    def momentum(self, epoch: int, number: int) -> float:
+    def momentum(self, epoch: int, group_index: int) -> float:
         """The momentum of a group."""
-        most, least = (m[number] for m in self.momenta)
+        most, least = (m[group_index] for m in self.momenta)
         return most - (most - least) * self._height(epoch)
 
     def _height(self, epoch: int) -> float:

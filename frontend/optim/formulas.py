@@ -33,7 +33,7 @@ def momentum_step(
 ) -> tuple[Tensor, ...]:
     """The new parameter and momentum of `SGD`."""
     p, grad, state = widened(p, grad, state)
-    beta = current_builder().number(lambda: group["momentum"], dtypes.float32)
+    beta = current_builder().runtime_scalar(lambda: group["momentum"], dtypes.float32)
     gradient = directed(grad, group) + p * group["weight_decay"]
     buffer = state["momentum_buffer"] * beta + gradient * (1.0 - dampening)
     return p - (gradient + buffer * beta if group["nesterov"] else buffer) * rate, buffer
@@ -44,7 +44,7 @@ def adam_step(
 ) -> tuple[Tensor, ...]:
     """The new parameter and means of `Adam`, or of `AdamW`, whose weight decay is `decoupled` from the gradient."""
     p, grad, state = widened(p, grad, state)
-    first = current_builder().number(lambda: group["betas"][0], dtypes.float64)
+    first = current_builder().runtime_scalar(lambda: group["betas"][0], dtypes.float64)
     beta = F.cast(first, p.dtype)
     second, decay = group["betas"][1], group["weight_decay"]
     gradient = directed(grad, group) if decoupled else directed(grad, group) + p * decay

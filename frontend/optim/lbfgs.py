@@ -1,5 +1,5 @@
-"""L-BFGS: steps along directions that follow from the last changes of the gradient. Eager mode alone: the number of
-evaluations depends on values.
+"""L-BFGS: quasi-Newton steps by the last changes of the gradient. For eager mode alone: the number of evaluations
+depends on values.
 
 Nocedal and Wright, Numerical Optimization, algorithms 7.4, 3.5 and 3.6.
 """
@@ -109,7 +109,7 @@ class LBFGS(Optimizer):
         return first
 
     def _direction(self, x: np.ndarray, grad: np.ndarray, count: int) -> np.ndarray:
-        """Minus the gradient times the estimated inverse of the Hessian: the recursion of two loops."""
+        """Minus the gradient times the estimated inverse of the Hessian, by the two-loop recursion."""
         if self._last is not None:
             change, bend = x - self._last[0], grad - self._last[1]
             if float(bend @ change) > 1e-10:
@@ -149,7 +149,9 @@ Point = tuple[float, float, np.ndarray, float]
 
 @dataclass(frozen=True)
 class _Line:
-    """The points along a direction, and the search for a length that fulfils the strong Wolfe conditions."""
+    """The line search: the points along a direction, and the search for a step length that fulfils the strong Wolfe
+    conditions.
+    """
 
     evaluate: Evaluate
     x: np.ndarray

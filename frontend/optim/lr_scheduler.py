@@ -36,17 +36,17 @@ class LambdaLR(LRScheduler):
             raise ValueError(f"expected one function per group ({count}), got {len(self.lr_lambdas)}")
         super().__init__(optimizer, last_epoch)
 
-    def rate(self, base: float, epoch: int, number: int) -> float:
+    def rate(self, base: float, epoch: int, group_index: int) -> float:
         """The rate of a group."""
-        return base * self.lr_lambdas[number](epoch)
+        return base * self.lr_lambdas[group_index](epoch)
 
 
 class MultiplicativeLR(LambdaLR):
     """The rate times a function of the number of steps, at every step; one function, or one for each group."""
 
-    def rate(self, base: float, epoch: int, number: int) -> float:
+    def rate(self, base: float, epoch: int, group_index: int) -> float:
         """The rate of a group."""
-        return base * math.prod(self.lr_lambdas[number](i) for i in range(1, epoch + 1))
+        return base * math.prod(self.lr_lambdas[group_index](i) for i in range(1, epoch + 1))
 
 
 class ConstantLR(LRScheduler):
@@ -58,7 +58,7 @@ class ConstantLR(LRScheduler):
         self.factor, self.total_iters = factor, total_iters
         super().__init__(optimizer, last_epoch)
 
-    def rate(self, base: float, epoch: int, number: int) -> float:
+    def rate(self, base: float, epoch: int, group_index: int) -> float:
         """The rate of a group."""
         return base * self.factor if epoch < self.total_iters else base
 
@@ -86,7 +86,7 @@ class PolynomialLR(LRScheduler):
         self.end_learning_rate = default if end_learning_rate is None else end_learning_rate
         super().__init__(optimizer, last_epoch)
 
-    def rate(self, base: float, epoch: int, number: int) -> float:
+    def rate(self, base: float, epoch: int, group_index: int) -> float:
         """The rate of a group."""
         total = self.total_iters * (max(-(-epoch // self.total_iters), 1) if self.cycle else 1)
         left = float((1 - min(epoch, total) / total) ** self.power)
@@ -100,7 +100,7 @@ class StepLR(LRScheduler):
         self.step_size, self.gamma = counted(step_size, "step_size"), gamma
         super().__init__(optimizer, last_epoch)
 
-    def rate(self, base: float, epoch: int, number: int) -> float:
+    def rate(self, base: float, epoch: int, group_index: int) -> float:
         """The rate of a group."""
         return base * float(self.gamma ** (epoch // self.step_size))
 
@@ -114,7 +114,7 @@ class MultiStepLR(LRScheduler):
         self.milestones, self.gamma = sorted(milestones), gamma
         super().__init__(optimizer, last_epoch)
 
-    def rate(self, base: float, epoch: int, number: int) -> float:
+    def rate(self, base: float, epoch: int, group_index: int) -> float:
         """The rate of a group."""
         return base * float(self.gamma ** sum(m <= epoch for m in self.milestones))
 
@@ -126,7 +126,7 @@ class ExponentialLR(LRScheduler):
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
 
-    def rate(self, base: float, epoch: int, number: int) -> float:
+    def rate(self, base: float, epoch: int, group_index: int) -> float:
         """The rate of a group."""
         return base * float(self.gamma**epoch)
 
@@ -144,7 +144,7 @@ class CosineAnnealingLR(LRScheduler):
         self.period, self.eta_min = counted(T_max, "T_max"), eta_min
         super().__init__(optimizer, last_epoch)
 
-    def rate(self, base: float, epoch: int, number: int) -> float:
+    def rate(self, base: float, epoch: int, group_index: int) -> float:
         """The rate of a group."""
         return self.eta_min + (base - self.eta_min) * (1 + math.cos(math.pi * epoch / self.period)) / 2
 
@@ -156,7 +156,7 @@ class CosineDecayLR(LRScheduler):
         self.decay_steps, self.alpha = counted(decay_steps, "decay_steps"), alpha
         super().__init__(optimizer, last_epoch)
 
-    def rate(self, base: float, epoch: int, number: int) -> float:
+    def rate(self, base: float, epoch: int, group_index: int) -> float:
         """The rate of a group."""
         share = (1 + math.cos(math.pi * min(epoch / self.decay_steps, 1.0))) / 2
         return base * ((1 - self.alpha) * share + self.alpha)
@@ -166,7 +166,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
     """From the first rate to `eta_min` along half a cosine, repeatedly from the first rate.
 
     A cycle has `T_0` steps, the next cycle `T_mult` times as many. The first rate is multiplied by `decay_rate` at
-    each restart; after `restart_limit` rounds, if that is not 0, the rate stays `eta_min`.
+    each restart; after `restart_limit` restarts, if that is not 0, the rate is `eta_min`.
     """
 
     def __init__(
@@ -184,7 +184,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         self.decay_rate, self.restart_limit = decay_rate, restart_limit
         super().__init__(optimizer, last_epoch)
 
-    def rate(self, base: float, epoch: int, number: int) -> float:
+    def rate(self, base: float, epoch: int, group_index: int) -> float:
         """The rate of a group."""
         period, restarts = self.first, 0
         while epoch >= period:
@@ -196,7 +196,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 
 
 class SequentialLR(LRScheduler):
-    """Schedules one after the other: number i begins after `milestones[i - 1]` steps.
+    """Schedules one after the other: schedule i begins after `milestones[i - 1]` steps.
 
     A schedule begins from its own start. If `interval_rescaling` (one flag, or one for each milestone) is false,
     the schedule is as far as after a run from the first step.
@@ -223,11 +223,11 @@ class SequentialLR(LRScheduler):
         restarted(optimizer)
         super().__init__(optimizer, last_epoch)
 
-    def rate(self, base: float, epoch: int, number: int) -> float:
+    def rate(self, base: float, epoch: int, group_index: int) -> float:
         """The rate of a group."""
         which = bisect.bisect_right(self.milestones, epoch)
         start = self.milestones[which - 1] if which and self.rescaling[which - 1] else 0
-        return self.schedulers[which].rate(base, epoch - start, number)
+        return self.schedulers[which].rate(base, epoch - start, group_index)
 
 
 class ChainedScheduler(LRScheduler):
@@ -243,11 +243,11 @@ class ChainedScheduler(LRScheduler):
         restarted(optimizer)
         super().__init__(optimizer)
 
-    def rate(self, base: float, epoch: int, number: int) -> float:
+    def rate(self, base: float, epoch: int, group_index: int) -> float:
         """The rate of a group."""
         rate = base
         for schedule in self.schedulers:
-            own = schedule.rate(base, epoch, number)
+            own = schedule.rate(base, epoch, group_index)
             rate = own if type(schedule) is LambdaLR or not base else rate * own / base
         return rate
 
@@ -255,9 +255,9 @@ class ChainedScheduler(LRScheduler):
 class ReduceLROnPlateau:
     """The rate times `factor` when a measured value has not improved for more than `patience` steps.
 
-    `mode` is "min" or "max", the direction of improvement; an improvement is larger than `threshold`, a share ("rel")
-    or an amount ("abs"). For `cooldown` steps after a reduction nothing is counted. Rates stay above `min_lr`, one
-    for all groups or one for each.
+    `mode` is "min" or "max", the direction of improvement; an improvement is larger than `threshold`, a fraction
+    ("rel") or an amount ("abs"). For `cooldown` steps after a reduction nothing is counted. Rates stay above
+    `min_lr`, one for all groups or one for each.
     """
 
     def __init__(
@@ -338,7 +338,7 @@ class LinearLR(LRScheduler):
         self.ends, self.total_iters = (start_factor, end_factor), counted(total_iters, "total_iters")
         super().__init__(optimizer, last_epoch)
 
-    def rate(self, base: float, epoch: int, number: int) -> float:
+    def rate(self, base: float, epoch: int, group_index: int) -> float:
         """The rate of a group."""
         share = min(epoch, self.total_iters) / self.total_iters
         return base * (self.ends[0] + (self.ends[1] - self.ends[0]) * share)
@@ -347,7 +347,7 @@ class LinearLR(LRScheduler):
 class WarmupLR(LRScheduler):
     """A warm-up of `warmup_iters` steps, then the first rate or another schedule.
 
-    `warmup_method` "linear" goes linearly from `warmup_factor` of the first rate to the rate of the schedule after
+    `warmup_method` "linear" rises linearly from `warmup_factor` of the first rate to the rate of the schedule after
     `warmup_iters` steps; "constant" stays at `warmup_factor` of the first rate. The schedule is as far then as if it
     had run from the first step; with `warmup_prefix` it begins from its own start, and the warm-up leads to the first
     rate.
@@ -374,19 +374,19 @@ class WarmupLR(LRScheduler):
         restarted(self.after.optimizer)
         super().__init__(self.after.optimizer, last_epoch)
 
-    def rate(self, base: float, epoch: int, number: int) -> float:
+    def rate(self, base: float, epoch: int, group_index: int) -> float:
         """The rate of a group."""
         if epoch >= self.warmup_iters:
-            return self._afterwards(base, epoch, number)
+            return self._afterwards(base, epoch, group_index)
         start = base * self.factor
         if self.method == "constant":
             return start
-        return start + (self._afterwards(base, self.warmup_iters, number) - start) * epoch / self.warmup_iters
+        return start + (self._afterwards(base, self.warmup_iters, group_index) - start) * epoch / self.warmup_iters
 
-    def _afterwards(self, base: float, epoch: int, number: int) -> float:
+    def _afterwards(self, base: float, epoch: int, group_index: int) -> float:
         """The rate of a group when the warm-up is over."""
         begin = self.warmup_iters if self.begins_anew else 0
-        return base if self.after is None else self.after.rate(base, epoch - begin, number)
+        return base if self.after is None else self.after.rate(base, epoch - begin, group_index)
 
 
 #: OneFlow's other name.

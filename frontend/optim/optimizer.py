@@ -52,15 +52,15 @@ class Optimizer(Stateful):
     """The base of optimizers.
 
     Args:
-        params: tensors that require grad, or groups: dicts with `params` and their own numbers.
-        defaults: the default numbers of groups.
+        params: tensors that require grad, or groups: dicts with `params` and their own hyperparameters.
+        defaults: the default hyperparameters of groups.
 
     Attributes:
-        param_groups: the groups; `lr` and the other numbers may be changed between steps.
+        param_groups: the groups; `lr` and the other hyperparameters may be changed between steps.
         state: the state of each parameter, by its position in the order of all parameters.
     """
 
-    #: The operator that a step calls; "" where that is written out.
+    #: The operator that a step calls; "" where a step is composed of several operators.
     operator = ""
     #: The setting with the momentum, which a step reads at every run if a schedule changes the momentum.
     cycles = ""
@@ -83,10 +83,11 @@ class Optimizer(Stateful):
             self.add_param_group(group)
 
     def add_param_group(self, group: Mapping[str, Any]) -> None:
-        """Adds a group of parameters with its own numbers.
+        """Adds a group of parameters with its own hyperparameters.
 
         Raises:
-            ValueError: something is no leaf that requires grad, is there already, or a number is unknown or wrong.
+            ValueError: a parameter is no leaf that requires grad, or is in a group already; or a hyperparameter is
+                unknown or out of range.
         """
         params = [group["params"]] if isinstance(group["params"], EagerTensor) else list(group["params"])
         known = {id(p) for p in self._all()}
@@ -109,7 +110,7 @@ class Optimizer(Stateful):
         self.param_groups.append(merged)
 
     def check(self, group: Group) -> None:
-        """Checks the numbers of a group.
+        """Checks the hyperparameters of a group.
 
         Raises:
             ValueError: one is out of range.
@@ -141,18 +142,18 @@ class Optimizer(Stateful):
             with enable_grad():
                 loss = closure()
         with no_grad():
-            numbers = iter(range(len(self._all())))
+            indices = iter(range(len(self._all())))
             for group in self.param_groups:
-                self._step(group, [(next(numbers), p) for p in group["params"]])
+                self._step(group, [(next(indices), p) for p in group["params"]])
         return loss
 
     def _step(self, group: Group, numbered: list[tuple[int, EagerTensor]]) -> None:
         builder = current_builder()
         self._guard_settings(group)
-        rate = builder.number(functools.partial(rate_of, group), dtypes.float32)
-        updated = [(number, p, grad) for number, p in numbered if (grad := p.grad) is not None]
-        for number, p, grad in updated:
-            state = self._state(number, p, group)
+        rate = builder.runtime_scalar(functools.partial(rate_of, group), dtypes.float32)
+        updated = [(index, p, grad) for index, p in numbered if (grad := p.grad) is not None]
+        for index, p, grad in updated:
+            state = self._state(index, p, group)
             steps: Any = state.pop("step", None)
             results = self.call(p, grad, group, state | ({} if steps is None else {"step": steps}), rate)
             writer = f"oneflow.{self.operator}" if self.operator else type(self).__name__
@@ -163,9 +164,9 @@ class Optimizer(Stateful):
                 update_rows(self, group, rate, steps)
             if steps is not None:
                 steps.add_(1)
-        numbers = [number for number, _, _ in updated if self.state[number]]
-        if numbers:
-            builder.guard_items(self, "state", numbers)
+        indices = [index for index, _, _ in updated if self.state[index]]
+        if indices:
+            builder.guard_items(self, "state", indices)
 
     def _guard_settings(self, group: Group) -> None:
         """Guards the settings of a group that are constants of a program."""
@@ -176,18 +177,18 @@ class Optimizer(Stateful):
         guard(dict.get, group, CYCLED)
         guard(frozenset.issuperset, frozenset((*names, *RATE_OPTIONS, CYCLED)), group)
 
-    def _state(self, number: int, p: EagerTensor, group: Group) -> dict[str, EagerTensor]:
-        """The state of a parameter for the group's present settings, made at the first use."""
+    def _state(self, index: int, p: EagerTensor, group: Group) -> dict[str, EagerTensor]:
+        """The state of a parameter for the group's current settings, made at the first use."""
         switches = tuple([bool(v) for k, v in group.items() if k not in RATE_OPTIONS])
-        known = self._needed.get(number)
-        if number not in self.state or known is None or known[0] != switches:
-            known = self._needed[number] = switches, self._completed(number, p, group)
-        held = self.state[number]
+        known = self._needed.get(index)
+        if index not in self.state or known is None or known[0] != switches:
+            known = self._needed[index] = switches, self._completed(index, p, group)
+        held = self.state[index]
         return {name: held[name] for name in known[1]}
 
-    def _completed(self, number: int, p: EagerTensor, group: Group) -> tuple[str, ...]:
+    def _completed(self, index: int, p: EagerTensor, group: Group) -> tuple[str, ...]:
         """The names of the states that a step needs; adds the initial values of missing states."""
-        first, held = self.initial_state(p, group), self.state.setdefault(number, {})
+        first, held = self.initial_state(p, group), self.state.setdefault(index, {})
         held |= {k: wrapped(self._in_layout_of(p, a)) for k, a in first.items() if k not in held}
         return tuple(first)
 
@@ -204,8 +205,8 @@ class Optimizer(Stateful):
     def to_global(self, sbp: Any) -> None:
         """Sets the layout `sbp` for states of global parameters, in place of the layout of the parameters.
 
-        With split states, each rank updates its share of the parameters, as ZeRO does. States that are there
-        already are converted to the layout.
+        With split states, each rank updates its share of the parameters, as ZeRO does. Existing states are converted
+        to the layout.
 
         Args:
             sbp: one SBP, or one for each axis of the mesh; parameters without dimensions keep theirs.
@@ -214,10 +215,10 @@ class Optimizer(Stateful):
         self.follow_layouts()
 
     def follow_layouts(self) -> None:
-        """Converts the states to the present layouts of their parameters, or to the layout of `to_global`."""
-        for number, p in enumerate(self._all()):
-            for name, state in self.state.get(number, {}).items():
-                self.state[number][name] = wrapped(self._in_layout_of(p, state.array))
+        """Converts the states to the current layouts of their parameters, or to the layout of `to_global`."""
+        for index, p in enumerate(self._all()):
+            for name, state in self.state.get(index, {}).items():
+                self.state[index][name] = wrapped(self._in_layout_of(p, state.array))
 
     def clip_grad(self, error_if_nonfinite: bool = False) -> None:
         """Scales the gradients of each group that has a `clip_grad_max_norm` to at most that norm, of the order
@@ -237,9 +238,9 @@ class Optimizer(Stateful):
                 p.grad.zero_()
 
     def state_dict(self) -> dict[str, Any]:
-        """The states by the number of the parameter, and the groups with numbers in place of parameters."""
-        numbers = iter(range(len(self._all())))
-        groups = [{**g, "params": [next(numbers) for _ in g["params"]]} for g in self.param_groups]
+        """The states by the index of the parameter, and the groups with indices of parameters."""
+        indices = iter(range(len(self._all())))
+        groups = [{**g, "params": [next(indices) for _ in g["params"]]} for g in self.param_groups]
         return {"state": {n: dict(s) for n, s in self.state.items()}, "param_groups": groups}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -260,7 +261,7 @@ class Optimizer(Stateful):
             own.update(group)
 
     def _merged(self, own: Group, loaded: Mapping[str, Any]) -> Group:
-        """A group with the given numbers; other frameworks' choices between implementations are dropped."""
+        """A group with the given hyperparameters; other frameworks' choices between implementations are dropped."""
         known = self.defaults.keys() | {"initial_lr", CYCLED} | COMMON_OPTIONS
         foreign = {k for k, v in loaded.items() if k not in known | IMPLEMENTATION_OPTIONS | {"params"} and v}
         if foreign:

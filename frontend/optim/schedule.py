@@ -42,8 +42,8 @@ class LRScheduler:
         self._latest = self.base_lrs if last_epoch < 0 else self.get_last_lr()
         self._set()
 
-    def rate(self, base: float, epoch: int, number: int) -> float:
-        """The rate of group `number` after `epoch` steps."""
+    def rate(self, base: float, epoch: int, group_index: int) -> float:
+        """The rate of the group `group_index` after `epoch` steps."""
         raise NotImplementedError(f"expected {type(self).__name__} to have a method rate")
 
     def step(self) -> None:

@@ -1,4 +1,4 @@
-"""Activation checkpointing: intermediate results are computed again for gradients in place of being kept.
+"""Activation checkpointing: intermediate results are computed again for gradients and not kept.
 
 y = flow.checkpoint(block)(x)
 """

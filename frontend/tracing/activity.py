@@ -57,7 +57,7 @@ class Activity:
             tensors,
             tuple(t.variable.leaf in leaves for t in tensors),
             tuple(region_of(t) in regions for t in tensors),
-            tuple(number in dependent for number in result_ids),
+            tuple(i in dependent for i in result_ids),
         )
 
 

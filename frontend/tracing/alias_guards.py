@@ -185,19 +185,19 @@ class NoAliasCheck:
         self, arrays: Sequence[Data], views: Mapping[int, EagerTensor], names: Sequence[str], name: str
     ) -> None:
         """Checks the arrays of arguments, which are called `names`; `views` are the arguments that are views, by
-        number.
+        index.
 
         Raises:
             CallError: an argument shares memory with an updated tensor.
         """
         spans = self._spans()
-        overlapping = [(number, region_in(a)) for number, a in enumerate(arrays) if spans.overlaps(span_of(a))]
+        overlapping = [(index, region_in(a)) for index, a in enumerate(arrays) if spans.overlaps(span_of(a))]
         overlapping += [(n, region) for n, v in views.items() if spans.overlaps((region := region_of(v)).span)]
-        for number, region in overlapping:
+        for index, region in overlapping:
             if any(region_of(t).overlaps(region) for t in self._updated):
                 raise CallError(
-                    f"{name}: expected argument {names[number]} not to share memory with captured tensors that the "
-                    f"function updates; pass {names[number]}.clone(), or use that tensor in the function without "
+                    f"{name}: expected argument {names[index]} not to share memory with captured tensors that the "
+                    f"function updates; pass {names[index]}.clone(), or use that tensor in the function without "
                     "passing it",
                     user_location(),
                 )

@@ -71,16 +71,16 @@ def value_and_grad(fn: Function, argnums: int | Sequence[int] = 0) -> Function:
         OneFlowError: when called: `fn` returns something else, an argument has no floats, or an operator on the way
             has no gradient.
     """
-    numbers = [argnums] if isinstance(argnums, int) else list(argnums)
+    indices = [argnums] if isinstance(argnums, int) else list(argnums)
 
     @functools.wraps(fn)
     def function(*args: Any, **kwargs: Any) -> Any:
         arguments = bind(fn, args, kwargs)
-        at = _non_negative(entry_name(fn), len(arguments.args), numbers)
+        at = _non_negative(entry_name(fn), len(arguments.args), indices)
         inputs = _Inputs(entry_name(fn), arguments.args, at)
         positional = list(arguments.args)
-        for number, value in zip(at, inputs.value, strict=True):
-            positional[number] = value
+        for index, value in zip(at, inputs.value, strict=True):
+            positional[index] = value
         with _recording() as tape:
             value = fn(*positional, **arguments.kwargs)
         builder = current_builder()
@@ -171,10 +171,10 @@ def _non_negative(name: str, count: int, argnums: Sequence[int]) -> list[int]:
     Raises:
         OneFlowError: one is no position.
     """
-    for number in argnums:
-        if not -count <= number < count:
-            raise fail(f"{name}: expected argnums in [{-count}, {count}) for {count} arguments, got {number}")
-    positions = [number % count for number in argnums]
+    for index in argnums:
+        if not -count <= index < count:
+            raise fail(f"{name}: expected argnums in [{-count}, {count}) for {count} arguments, got {index}")
+    positions = [index % count for index in argnums]
     if len(set(positions)) < len(positions):
         raise fail(f"{name}: expected each argument once in argnums, got {list(argnums)}")
     return positions
@@ -183,14 +183,14 @@ def _non_negative(name: str, count: int, argnums: Sequence[int]) -> list[int]:
 class _Inputs:
     """Arguments as new tensors, so that other uses of the same tensors are constants of the function."""
 
-    def __init__(self, name: str, args: Sequence[Any], numbers: Sequence[int]) -> None:
+    def __init__(self, name: str, args: Sequence[Any], indices: Sequence[int]) -> None:
         self.level = nesting_level()
-        leaves, self.tree = flatten([args[n] for n in numbers])
+        leaves, self.tree = flatten([args[n] for n in indices])
         self.leaves = [_as_input(v) if _is_inexact(v) else v for v in map(_as_tensor, leaves)]
         self.value: list[Any] = self.tree.unflatten(self.leaves)
-        for number, value in zip(numbers, self.value, strict=True):
+        for index, value in zip(indices, self.value, strict=True):
             if not any(map(_is_inexact, flatten(value)[0])):
-                raise fail(f"{name}: expected argument {number} to have tensors of floats, got {args[number]!r}")
+                raise fail(f"{name}: expected argument {index} to have tensors of floats, got {args[index]!r}")
 
     def gradients(self, tape: Sequence[Entry], seeds: Seeds) -> list[Any]:
         """The gradients in the structure of the arguments."""

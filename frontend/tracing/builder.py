@@ -28,7 +28,7 @@ from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.eager.tape import MODE, Leaf, set_grad_enabled
 from oneflow.frontend.eager.tensor import EagerTensor
 from oneflow.frontend.tracing.activity import propagate
-from oneflow.frontend.tracing.capture import Captures, RuntimeNumber, default_device, layout_of
+from oneflow.frontend.tracing.capture import Captures, RuntimeScalar, default_device, layout_of
 from oneflow.frontend.tracing.functionalization import Functionalization
 from oneflow.frontend.tracing.guards import Read
 from oneflow.runtime.global_array import Placement
@@ -63,8 +63,8 @@ class TraceBuilder(IRBuilder, TensorBuilder):
         self.argument_specs: list[TensorSpec] = []
         self.functionalization = Functionalization(self)
         self.ending = ExitStack()
-        self._waiting: deque[Callable[[], None]] = deque()
-        self._most_waiting = 0
+        self._delayed: deque[Callable[[], None]] = deque()
+        self._most_delayed = 0
         self._hooks: dict[int, tuple[Tensor, Hooks]] = {}
         self._constants: dict[int, tuple[Any, np.ndarray, Tensor]] = {}
 
@@ -190,7 +190,7 @@ class TraceBuilder(IRBuilder, TensorBuilder):
             self.captures.assign(tensor, new, writer)
 
     def _check_own(self, tensor: Tensor, writer: str) -> None:
-        """Refuses updates of tensors that a gradient is taken by, and of arguments whose caller would not see the
+        """Refuses updates of tensors by which a gradient is computed, and of arguments whose caller would not see the
         update.
         """
         if self.inlines and any(tensor is x for x in self.arguments):
@@ -201,15 +201,15 @@ class TraceBuilder(IRBuilder, TensorBuilder):
             )
 
     def updated_arguments(self) -> list[tuple[int, Tensor]]:
-        """The arguments that the function updates, by their numbers, with their values at the end."""
+        """The indices of the arguments that the function updates, with the values at the end."""
         current_values = ((n, x, self.functionalization.current_value(x)) for n, x in enumerate(self.arguments))
         return [(n, current) for n, x, current in current_values if current.handle != x.handle]
 
-    def number(self, get: Callable[[], float], dtype: DType) -> Tensor:
-        """A tensor of one number, which is read at every run."""
+    def runtime_scalar(self, get: Callable[[], float], dtype: DType) -> Tensor:
+        """A tensor without dimensions, which is read at every run."""
         if self.inlines:
             return self.constant(np.asarray(get(), dtype.numpy))
-        return self.captures.add(RuntimeNumber(get, dtype), TensorDesc((), dtype))
+        return self.captures.add(RuntimeScalar(get, dtype), TensorDesc((), dtype))
 
     def guard(self, read: Read, owner: Any, key: Any) -> Any:
         """A value from outside; the program is guarded on the value."""
@@ -233,55 +233,56 @@ class TraceBuilder(IRBuilder, TensorBuilder):
 
     def get_grad(self, leaf: Leaf) -> Any:
         """The current gradient of a leaf."""
-        self._run_waiting()
+        self._run_delayed()
         return self.captures.gradient(leaf).current
 
     def set_grad(self, leaf: Leaf, grad: Any) -> None:
         """Replaces the gradient of a leaf."""
-        self._run_waiting()
+        self._run_delayed()
         self.captures.gradient(leaf, read=False).current = grad
 
     def backward(
-        self, tensors: Sequence[Tensor], weights: Sequence[Any], retain: bool, create_graph: bool, leaves: Any
+        self, tensors: Sequence[Tensor], grad_tensors: Sequence[Any], retain: bool, create_graph: bool, leaves: Any
     ) -> None:
         """Accumulates gradients at captured leaves; see `autograd.backward`."""
-        seeds = self._seeds(tensors, weights)
-        self._run_in_turn(lambda: self._accumulate(seeds, create_graph, leaves))
+        seeds = self._seeds(tensors, grad_tensors)
+        self._delay_backward(lambda: self._accumulate(seeds, create_graph, leaves))
 
     def _accumulate(self, seeds: Sequence[tuple[Value, Value]], create_graph: bool, leaves: Any) -> None:
         grads = [g for g in self._leaf_gradients(seeds, create_graph) if leaves is None or g[0] in leaves]
         with set_grad_enabled(create_graph):
             self.captures.accumulate(self, grads, create_graph)
 
-    def _run_in_turn(self, backward: Callable[[], None]) -> None:
-        """Runs a backward pass, or the first of as many as may wait."""
-        self._waiting.append(backward)
-        if len(self._waiting) > self._most_waiting:
-            self._waiting.popleft()()
+    def _delay_backward(self, backward: Callable[[], None]) -> None:
+        """Delays a backward pass; runs the first delayed one when too many are delayed."""
+        self._delayed.append(backward)
+        if len(self._delayed) > self._most_delayed:
+            self._delayed.popleft()()
 
     @contextmanager
     def interleaved(self, count: int) -> Iterator[None]:
-        """A context in which the backward pass of a loss waits until `count` losses are computed, so that the stages
-        of a pipeline compute at the same time. A gradient that is read or set ends the wait.
+        """A context of the pipeline schedule 1F1B: the backward pass of a loss is delayed until `count` losses are
+        computed, so that the stages of a pipeline compute at the same time. A gradient that is read or set ends the
+        delay.
         """
-        self._most_waiting = count - 1
+        self._most_delayed = count - 1
         yield
-        self._most_waiting = 0
-        self._run_waiting()
+        self._most_delayed = 0
+        self._run_delayed()
 
-    def _run_waiting(self) -> None:
-        """Runs the backward passes that wait, in their order."""
-        while self._waiting:
-            self._waiting.popleft()()
+    def _run_delayed(self) -> None:
+        """Runs the delayed backward passes, in their order."""
+        while self._delayed:
+            self._delayed.popleft()()
 
     def gradients(
-        self, tensors: Sequence[Tensor], weights: Sequence[Any], create_graph: bool
+        self, tensors: Sequence[Tensor], grad_tensors: Sequence[Any], create_graph: bool
     ) -> list[tuple[Leaf, Tensor]]:
         """The gradients by captured leaves: one for each value that a leaf has had in the trace."""
-        return self._leaf_gradients(self._seeds(tensors, weights), create_graph)
+        return self._leaf_gradients(self._seeds(tensors, grad_tensors), create_graph)
 
-    def _seeds(self, tensors: Sequence[Tensor], weights: Sequence[Any]) -> list[tuple[Value, Value]]:
-        return [(self.read(t), self._seed(t, w)) for t, w in zip(tensors, weights, strict=True)]
+    def _seeds(self, tensors: Sequence[Tensor], grad_tensors: Sequence[Any]) -> list[tuple[Value, Value]]:
+        return [(self.read(t), self._seed(t, w)) for t, w in zip(tensors, grad_tensors, strict=True)]
 
     def _leaf_gradients(self, seeds: Sequence[tuple[Value, Value]], create_graph: bool) -> list[tuple[Leaf, Tensor]]:
         with set_grad_enabled(create_graph):
@@ -346,7 +347,7 @@ class TraceBuilder(IRBuilder, TensorBuilder):
         return super().wrap(value) if isinstance(value, ir.Value) else self.constant(value)
 
     def constant(self, value: Any) -> Tensor:
-        """The present values of an array; the same array, unchanged, gives the same tensor again."""
+        """The current values of an array; the same tensor for the same, unchanged array."""
         array = to_array(value)
         known = self._constants.get(id(value))
         if known is not None and np.array_equal(known[1], array):

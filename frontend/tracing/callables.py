@@ -59,7 +59,7 @@ class Callee:
         return _name(self.function)
 
     @property
-    def awaits_self(self) -> bool:
+    def takes_self(self) -> bool:
         """Whether the first parameter has the name `self` or `cls`."""
         first = next(iter(inspect.signature(self.function).parameters), "")
         return self.kind is classmethod or (first in ("self", "cls") and not hasattr(self.function, "__self__"))

@@ -1,6 +1,6 @@
 """Captures: values that a traced function reads from outside its arguments.
 
-Arrays are copied. A number that changes (a learning rate, a seed) is read at every run. An eager tensor is an input
+Arrays are copied. A scalar that changes (a learning rate, a seed) is read at every run. An eager tensor is an input
 that every run passes. If the function updates the tensor, its new value is a further result, written back
 after the run, and the input has the attribute `oneflow.donated = n`: result n may take the memory of the input.
 Anything else that the function depends on is a guard (`guards.py`).
@@ -32,10 +32,10 @@ from oneflow.frontend.tracing.guards import Guards
 from oneflow.frontend.tracing.states import Key, MemoryState, MemoryStates, changed_states, key_of
 
 
-class RuntimeNumber:
-    """A number that every run reads by `get`; `last` is the number of the last run, with its array.
+class RuntimeScalar:
+    """A scalar that every run reads by `get`; `last` is the value of the last run, with its array.
 
-    If the number is the next seed of a generator, `generator` is the generator, else None.
+    If the scalar is the next seed of a generator, `generator` is the generator, else None.
     """
 
     __slots__ = ("dtype", "generator", "get", "last")
@@ -77,7 +77,7 @@ class Captures:
 
     `bind` makes a program input of a type. `inputs` are arrays, tensors and functions that return a number, in the
     order of the program inputs. `leaves` are tensors of the trace whose gradients are accumulated outside, with their
-    leaves. The program holds while the `guards` do.
+    leaves. The program is valid while the `guards` hold.
     """
 
     bind: Callable[[Any], Tensor]
@@ -153,7 +153,7 @@ class Captures:
 
     @contextmanager
     def computed(self, values: Sequence[tuple[EagerTensor, Tensor]]) -> Iterator[None]:
-        """A context in which reads of captured leaves give tensors that were computed from the leaves."""
+        """A context in which captured leaves are read as tensors that were computed from the leaves."""
         replaced: list[tuple[dict[Leaf, Tensor], Leaf, Tensor, Tensor]] = []
         for tensor, value in values:
             views, leaf = self.state(tensor).views, tensor.variable.leaf
@@ -195,10 +195,10 @@ class Captures:
         captured: list[ValueLayout] = [layout_of(source) or replicated for source in self.inputs]
         layouts: list[ValueLayout] = [(None, None) if v.rank else replicated for _, v in results]
         first = len(results) - len(effects.results)
-        for number, state in enumerate(effects.updated, first):
-            layouts[number] = captured[state.argument]
-        for result, number in enumerate(effects.mutated_numbers, len(results) - len(effects.mutated_arguments)):
-            layouts[result] = updated_inputs[number]
+        for index, state in enumerate(effects.updated, first):
+            layouts[index] = captured[state.argument]
+        for result, index in enumerate(effects.mutated_indices, len(results) - len(effects.mutated_arguments)):
+            layouts[result] = updated_inputs[index]
         return [*updated_inputs, *captured], layouts
 
     def assign(self, tensor: EagerTensor, value: Tensor, writer: str) -> None:
@@ -286,7 +286,7 @@ class Effects:
     """The effects of a run outside of the function.
 
     `updated` are captured tensors that get other values, `new_gradients` gradients that are results of the program,
-    `replaced_gradients` leaves whose gradient becomes another tensor or None, `mutated_arguments` the numbers of
+    `replaced_gradients` leaves whose gradient becomes another tensor or None, `mutated_arguments` the indices of
     updated arguments with their values.
     """
 
@@ -310,13 +310,13 @@ class Effects:
         return len(self.updated) + len(self.new_gradients) + len(self.mutated_arguments)
 
     @functools.cached_property
-    def mutated_numbers(self) -> list[int]:
-        """The numbers of the arguments that are updated."""
-        return [number for number, _ in self.mutated_arguments]
+    def mutated_indices(self) -> list[int]:
+        """The indices of the arguments that are updated."""
+        return [index for index, _ in self.mutated_arguments]
 
     @functools.cached_property
     def updated_inputs(self) -> list[int]:
-        """The numbers of the captured inputs that are updated."""
+        """The indices of the captured inputs that are updated."""
         return [state.argument for state in self.updated]
 
     @functools.cached_property
@@ -341,7 +341,7 @@ class Effects:
         names = [f"updated.{s.argument}" for s in self.updated] + [
             f"grad.{i}" for i in range(len(self.new_gradients))
         ]
-        return [*names, *(f"mutated.{number}" for number in self.mutated_numbers)]
+        return [*names, *(f"mutated.{index}" for index in self.mutated_indices)]
 
     @functools.cached_property
     def updated_tensors(self) -> list[EagerTensor]:

@@ -112,7 +112,7 @@ class BodyTracer(TraceBuilder):
         return known
 
     def constant(self, value: Any) -> Tensor:
-        """The present values of an array."""
+        """The current values of an array."""
         array = to_array(value)
         if array.size != 1 or array.dtype.kind not in "bif":
             return self.capture(self.outer.read(self.outer.constant(value)))
@@ -125,9 +125,9 @@ class BodyTracer(TraceBuilder):
         """An array as a constant."""
         return self.constant(value)
 
-    def number(self, get: Callable[[], float], dtype: DType) -> Tensor:
-        """A tensor of one number, which is read at every run."""
-        return self.capture(self.outer.read(self.outer.number(get, dtype)))
+    def runtime_scalar(self, get: Callable[[], float], dtype: DType) -> Tensor:
+        """A tensor without dimensions, which is read at every run."""
+        return self.capture(self.outer.read(self.outer.runtime_scalar(get, dtype)))
 
     def assign(self, tensor: Tensor, value: Tensor, writer: str) -> None:
         """Gives a tensor of the function a new value.
@@ -269,8 +269,8 @@ def _eager_scan(
     parts = [_elements(x) for x in sequences]
     results: list[list[Any]] = []
     before, structure = flatten(state)
-    for number in reversed(range(steps)) if reverse else range(steps):
-        element = tree.unflatten([part[number] for part in parts]) if tree is not None else None
+    for step_index in reversed(range(steps)) if reverse else range(steps):
+        element = tree.unflatten([part[step_index] for part in parts]) if tree is not None else None
         state, y = _pair("flow.scan", f(state, element))
         after, after_tree = _tensors(state)
         _expect_states("flow.scan", structure, [as_tensor(x) for x in before], after_tree, after)
@@ -291,7 +291,7 @@ def run_steps(step: Function, states: Sequence[Any], xs: Any, reverse: bool = Fa
 
     `xs` is a tensor, or nested lists, tuples and dicts of tensors. The steps are one `scan` where possible, else a
     Python loop: in eager mode, and where the first step changes the types of states, as in automatic mixed precision.
-    Steps of a static number over tensors of dynamic sizes are a loop too, so that one program serves all sizes.
+    A static number of steps over tensors of dynamic sizes are a loop too, so that one program serves all sizes.
     """
     sequences, tree = flatten(xs)
     length = sequences[0].shape[0]
@@ -302,9 +302,9 @@ def run_steps(step: Function, states: Sequence[Any], xs: Any, reverse: bool = Fa
         raise fail(f"expected a sequence of static length, got {sequences[0].desc}")
     parts = [_elements(x) for x in sequences]
     results: list[Any] = [None] * length
-    for number in reversed(range(length)) if reverse else range(length):
-        states = step(states, tree.unflatten([part[number] for part in parts]))
-        results[number] = states[0]
+    for step_index in reversed(range(length)) if reverse else range(length):
+        states = step(states, tree.unflatten([part[step_index] for part in parts]))
+        results[step_index] = states[0]
     return stack(results), states
 
 

@@ -143,15 +143,17 @@ def recomputed(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
 
 def _between(roots: Sequence[Variable], inputs: dict[int, Variable]) -> list[Node]:
-    """The nodes behind `roots` that are not behind the inputs."""
-    input_nodes = {node.number for node in reachable_nodes(list(inputs.values()))}
-    return [node for node in reachable_nodes(roots) if node.number not in input_nodes]
+    """The nodes that `roots` depend on and the inputs do not."""
+    input_nodes = {node.sequence_number for node in reachable_nodes(list(inputs.values()))}
+    return [node for node in reachable_nodes(roots) if node.sequence_number not in input_nodes]
 
 
 def _read(arguments: Sequence[Variable], nodes: Sequence[Node]) -> list[Variable]:
     """The variables that `nodes` read, and the arguments, without variables that the nodes themselves updated."""
-    own_nodes = {node.number for node in nodes}
-    sources = [v for node in nodes for v in node.sources() if v.node is None or v.node.number not in own_nodes]
+    own_nodes = {node.sequence_number for node in nodes}
+    sources = [
+        v for node in nodes for v in node.sources() if v.node is None or v.node.sequence_number not in own_nodes
+    ]
     variables = {id(v): v for v in (*arguments, *sources)}
     for variable in variables.values():
         variable.shared_memory()

@@ -30,7 +30,7 @@ def donate(entry: func.FuncOp, first_input: int, first_result: int, effects: Eff
     """Marks each updated argument with the result that may take its memory (`oneflow.donated`)."""
     pairs = [(first_input + state.argument, first_result + n) for n, state in enumerate(effects.updated)]
     last = first_result + effects.count - len(effects.mutated_arguments)
-    pairs += [(number, result) for result, number in enumerate(effects.mutated_numbers, last)]
+    pairs += [(index, result) for result, index in enumerate(effects.mutated_indices, last)]
     if pairs:
         donate_arguments(entry.operation, pairs)
 

@@ -58,9 +58,9 @@ def jacobian(
     results, pull = autograd.vjp(func, *checked)
     several = isinstance(results, (tuple, list))
     rows = []
-    for number, result in enumerate(_as_tuple(results)):
+    for index, result in enumerate(_as_tuple(results)):
         picks = _unit_vectors(result)
-        grads = [_as_tuple(pull(_at(number, pick, results))) for pick in picks]
+        grads = [_as_tuple(pull(_at(index, pick, results))) for pick in picks]
         matrices = [
             F.reshape(F.stack(column), (*result.sizes(), *x.sizes())) if grads else _empty(result, x)
             for x, column in zip(checked, zip(*grads, strict=True) if grads else [()] * len(checked), strict=True)
@@ -149,11 +149,11 @@ def _unit_vectors(result: Tensor) -> list[Tensor]:
     return [F.reshape(F.select(rows, 0, i), result.sizes()) for i in range(count)]
 
 
-def _at(number: int, pick: Tensor, results: Any) -> Any:
-    """Cotangents of results: `pick` for the result `number`, None for other results."""
+def _at(index: int, pick: Tensor, results: Any) -> Any:
+    """Cotangents of results: `pick` for the result `index`, None for other results."""
     if not isinstance(results, (tuple, list)):
         return pick
-    return type(results)(pick if i == number else None for i in range(len(results)))
+    return type(results)(pick if i == index else None for i in range(len(results)))
 
 
 def _empty(result: Tensor, x: Tensor) -> Tensor:

@@ -1,6 +1,6 @@
 """Functionalization: updates in place and views in a trace become values.
 
-An update assigns another value to a tensor, so that programs stay functions of values. A view is computed again, when
+An update assigns another value to a tensor, so that a program is a function of values. A view is computed again, when
 it is read, from the current value of its base; an update of a view updates its base by the view inverse.
 """
 

@@ -32,7 +32,7 @@ class GuardedValue(NamedTuple):
 
 
 class GuardedItems(NamedTuple):
-    """The guard that the dicts with the numbers `keys` in the dict `getattr(owner, name)` hold these objects."""
+    """The guard that the dicts under `keys` of the dict `getattr(owner, name)` have these objects."""
 
     owner: Any
     name: str
@@ -70,7 +70,7 @@ class Guards:
         return value
 
     def add_items(self, owner: Any, name: str, keys: Sequence[int]) -> None:
-        """Adds the guard on the objects in the dicts with the numbers `keys` in `getattr(owner, name)`."""
+        """Adds the guard on the objects in the dicts under `keys` of `getattr(owner, name)`."""
         held = getattr(owner, name)
         self.items.append(GuardedItems(owner, name, keys, [x for k in keys for x in held.get(k, {}).values()]))
 

@@ -148,19 +148,19 @@ def _combined(state: MemoryState, later: Sequence[MemoryState]) -> Tensor:
     positions = state.region.positions()
     chosen, count = np.arange(positions.size), positions.size
     for other in later:
-        numbers = other.region.find(positions)
-        chosen = np.where(numbers >= 0, numbers + count, chosen)
+        indices = other.region.find(positions)
+        chosen = np.where(indices >= 0, indices + count, chosen)
         count += other.region.size
     return _gathered(state.current, [state.current, *(s.current for s in later)], chosen)
 
 
-def _gathered(like: Tensor, sources: Sequence[Tensor], numbers: np.ndarray) -> Tensor:
-    """A tensor of the elements with these numbers, counted over all sources."""
+def _gathered(like: Tensor, sources: Sequence[Tensor], indices: np.ndarray) -> Tensor:
+    """A tensor of the elements with these indices, counted over all sources."""
     builder: Any = like.builder
     flat = [builder.call("reshape", x, shape=[x.desc.element_count])[0] for x in sources]
-    runs = list(_runs(sources, numbers))
+    runs = list(_runs(sources, indices))
     if len(runs) > MAX_SLICES:
-        elements = builder.call("gather", builder.call("cat", flat, axis=0)[0], numbers, axis=0)[0]
+        elements = builder.call("gather", builder.call("cat", flat, axis=0)[0], indices, axis=0)[0]
     else:
         parts = [builder.call("narrow", flat[i], dim=0, start=at, length=n)[0] for i, at, n in runs]
         elements = builder.call("cat", parts, axis=0)[0] if len(parts) > 1 else parts[0]
@@ -168,11 +168,11 @@ def _gathered(like: Tensor, sources: Sequence[Tensor], numbers: np.ndarray) -> T
     return result
 
 
-def _runs(sources: Sequence[Tensor], numbers: np.ndarray) -> Iterator[tuple[int, int, int]]:
-    """The numbers as runs of consecutive elements: the source, the first element, and the count."""
+def _runs(sources: Sequence[Tensor], indices: np.ndarray) -> Iterator[tuple[int, int, int]]:
+    """The indices as runs of consecutive elements: the source, the first element, and the count."""
     ends = np.cumsum([x.desc.element_count for x in sources])
-    source = np.searchsorted(ends, numbers, "right")
-    cuts = np.flatnonzero((np.diff(numbers) != 1) | (np.diff(source) != 0)) + 1
-    for first, last in itertools.pairwise([0, *cuts.tolist(), len(numbers)]):
+    source = np.searchsorted(ends, indices, "right")
+    cuts = np.flatnonzero((np.diff(indices) != 1) | (np.diff(source) != 0)) + 1
+    for first, last in itertools.pairwise([0, *cuts.tolist(), len(indices)]):
         at = int(source[first])
-        yield at, int(numbers[first] - ends[at] + sources[at].desc.element_count), last - first
+        yield at, int(indices[first] - ends[at] + sources[at].desc.element_count), last - first

@@ -79,7 +79,7 @@ def trace_call(
     leaves, tree = flatten(dict(arguments.arguments))
     specs = [leaf for leaf in leaves if isinstance(leaf, TensorSpec)]
     paths = [path for leaf, path in zip(leaves, tree.paths(), strict=True) if isinstance(leaf, TensorSpec)]
-    spelled = [path for leaf, path in zip(leaves, tree.spelled(), strict=True) if isinstance(leaf, TensorSpec)]
+    keystrs = [path for leaf, path in zip(leaves, tree.keystrs(), strict=True) if isinstance(leaf, TensorSpec)]
     before, definition = settings_of(fn), _definition(fn)
     with dialect.create_context(operators=()), location(definition):
         module = ir.Module.create()
@@ -104,7 +104,7 @@ def trace_call(
     _guard_settings(guards, fn, before)
     activity = Activity.of(captures, effects.changed, builder.leaf_tape, tensors)
     return Traced(
-        module, name, tuple(spelled), tuple(captures.inputs), outputs, statics, effects, activity, guards, placements,
+        module, name, tuple(keystrs), tuple(captures.inputs), outputs, statics, effects, activity, guards, placements,
         builder.checked_device(),
     )  # fmt: skip
 
@@ -165,9 +165,9 @@ def _returned_value(builder: TraceBuilder, value: Any, updated: Sequence[tuple[i
     """A returned value as a tensor of the trace, if it is a tensor or an array; an updated argument stays the
     caller's tensor.
     """
-    number = next((n for n, _ in updated if builder.arguments[n] is value), None)
-    if number is not None:
-        return ReturnedArgument(number)
+    index = next((n for n, _ in updated if builder.arguments[n] is value), None)
+    if index is not None:
+        return ReturnedArgument(index)
     if isinstance(value, Tensor):
         return builder.to_tensor(builder.read(value))
     return as_tensor(value) if is_array(value) else value

@@ -12,20 +12,20 @@ from oneflow.frontend.core.devices import Device
 from oneflow.frontend.core.layouts import ProgramPlacements
 from oneflow.frontend.core.pytree import Tree
 from oneflow.frontend.tracing.activity import Activity
-from oneflow.frontend.tracing.capture import Effects, RuntimeNumber
+from oneflow.frontend.tracing.capture import Effects, RuntimeScalar
 from oneflow.frontend.tracing.guards import Guards
 
 
 @dataclass(frozen=True)
 class ReturnedArgument:
-    """A result that is an argument which the function updates, by its number among the array arguments."""
+    """A result that is an argument which the function updates, by its index among the array arguments."""
 
-    number: int
+    index: int
 
 
 @dataclass(frozen=True)
 class Traced:
-    """A traced function; the program holds while its `guards` do.
+    """A traced function; the program is valid while its `guards` hold.
 
     `names` are the tensor arguments as Python writes them: `params["w"]`. `captured` are the inputs after the inputs
     of the call: arrays, tensors, and functions that return a number. `placements` are the ranks of global tensors,
@@ -49,7 +49,7 @@ class Traced:
     @functools.cached_property
     def reads_numbers(self) -> bool:
         """Whether every run reads numbers, such as random seeds."""
-        return any(isinstance(c, RuntimeNumber) for c in self.captured)
+        return any(isinstance(c, RuntimeScalar) for c in self.captured)
 
     def rebuild(self, results: Iterable[Any], arguments: Sequence[Any] = ()) -> Any:
         """The function's value for the result tensors `results`; `arguments` are the array arguments."""
@@ -61,4 +61,4 @@ def _leaf(leaf: tuple[Any] | ReturnedArgument | None, results: Iterator[Any], ar
     """A leaf of a function's value."""
     if leaf is None:
         return next(results)
-    return arguments[leaf.number] if isinstance(leaf, ReturnedArgument) else leaf[0]
+    return arguments[leaf.index] if isinstance(leaf, ReturnedArgument) else leaf[0]

@@ -62,11 +62,11 @@ def _placed(name: str) -> Callable[[Any, Value, Value, Attrs], Any]:
     return inverse
 
 
-def _complex_part_inverse(number: int) -> Callable[[Any, Value, Value, Attrs], Any]:
+def _complex_part_inverse(part: int) -> Callable[[Any, Value, Value, Attrs], Any]:
     """The inverse of `real` (0) or `imag` (1): the base keeps its other part."""
 
     def inverse(builder: Any, base: Value, value: Value, attrs: Attrs) -> Any:
-        parts = [value, builder.call("imag", base)[0]] if number == 0 else [builder.call("real", base)[0], value]
+        parts = [value, builder.call("imag", base)[0]] if part == 0 else [builder.call("real", base)[0], value]
         return builder.call("view_as_complex", builder.call("stack", parts, axis=base.rank)[0])[0]
 
     return inverse
@@ -81,7 +81,7 @@ def _itself(builder: Any, base: Value, value: Value, attrs: Attrs) -> Any:
     return value
 
 
-#: For each view operator, a function of the builder, the base, the updated view and the attributes that gives the
+#: For each view operator, a function of the builder, the base, the updated view and the attributes that returns the
 #: updated base; None where several elements of the view are one element of the base.
 VIEW_INVERSES: dict[str, Callable[[Any, Value, Value, Attrs], Any]] = {
     "reshape": _reshaped, "reshape_like": _reshaped, "squeeze": _reshaped, "expand_dims": _reshaped,

@@ -39,15 +39,12 @@ def check(length: int) -> str:
     q, k, v, dy = (torch.randn(shape, device="cuda", generator=generator).half() for _ in range(4))
     mask = make_mask(torch, kind, length)
 
-    def product(*args: object) -> object:
-        *x, weight = args[:4]
-        y = flow.nn.functional.scaled_dot_product_attention(
-            *x, attn_mask=args[4] if len(args) > 4 else None, is_causal=kind == "causal"
-        )
+    def product(q: flow.Tensor, k: flow.Tensor, v: flow.Tensor, weight: flow.Tensor, mask: object = None) -> object:
+        y = flow.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=kind == "causal")
         return (y * weight).float().sum()
 
     def run(*args: object) -> object:
-        return flow.grad(lambda *x: product(*x, *args[3:]), argnums=(0, 1, 2))(*args[:3])
+        return flow.grad(product, argnums=(0, 1, 2))(*args)
 
     arrays = [q, k, v, dy, *([mask] if mask is not None else [])]
     got = flow.compile(run, device="cuda")(*(flow.from_numpy(a) for a in arrays))

@@ -48,8 +48,8 @@ class OneFlowBackend(Backend):  # type: ignore[misc]  # ONNX's classes are not t
     @classmethod
     def prepare(cls, model: ModelProto, device: str = "CPU", **options: Any) -> Prepared:
         """A model that is ready to run."""
-        place = _device(device)
-        return Prepared(from_onnx(model, device=None if place == "cpu" else place))
+        device_type = _device(device)
+        return Prepared(from_onnx(model, device=None if device_type == "cpu" else device_type))
 
     @classmethod
     def run_model(cls, model: ModelProto, inputs: Any, device: str = "CPU", **options: Any) -> tuple[Any, ...]:

@@ -14,7 +14,7 @@ from onnx import GraphProto, ModelProto, TensorProto
 
 #: The fewest bytes of a constant that the protobuf refers to.
 MIN_BYTES = 4096
-#: The numbers of the fields that lead from a model to its constants, and of the bytes of a constant.
+#: The field numbers on the path from a model to its constants, and of the bytes of a constant.
 _CONSTANTS = (
     ModelProto.DESCRIPTOR.fields_by_name["graph"].number,
     GraphProto.DESCRIPTOR.fields_by_name["initializer"].number,

@@ -14,7 +14,7 @@ class OnnxError(OneFlowError):
 class ValueNeeded(Exception):
     """A shape or a branch depends on the values of tensors that a trace has no values of.
 
-    `inputs` are the inputs of the model that these values follow from.
+    `inputs` are the inputs of the model that these values are computed from.
     """
 
     def __init__(self, inputs: Iterable[str], what: str) -> None:

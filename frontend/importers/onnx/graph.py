@@ -47,7 +47,7 @@ class Node:
 
 
 @dataclass(frozen=True)
-class Graph:
+class OnnxGraph:
     """Nodes in topological order: each reads inputs, constants and results of earlier nodes.
 
     `proto` is the protobuf of a graph inside a node.
@@ -65,7 +65,7 @@ class Graph:
 class Function:
     """A function of a model: a graph, and attributes of a call with their defaults."""
 
-    graph: Graph
+    graph: OnnxGraph
     defaults: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -73,6 +73,6 @@ class Function:
 class Model:
     """A graph, and the functions that it calls by domain, name and overload."""
 
-    graph: Graph
+    graph: OnnxGraph
     functions: Mapping[tuple[str, str, str], Function]
     opsets: Mapping[str, int]

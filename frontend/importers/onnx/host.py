@@ -1,6 +1,6 @@
 """Folding on the host: shape arithmetic on small arrays, computed while a model is imported.
 
-A size that only the run knows stands in an array of objects with integers, as a `Size`.
+A dynamic size is a `Size` in an array of objects, together with integers.
 """
 
 from __future__ import annotations

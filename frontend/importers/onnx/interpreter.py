@@ -24,7 +24,7 @@ from oneflow.frontend.core.tensor import Size, Tensor
 from oneflow.frontend.eager.tensor import EagerTensor
 from oneflow.frontend.importers.onnx import operators  # noqa: F401  (fills the table)
 from oneflow.frontend.importers.onnx.errors import OnnxError, ValueNeeded
-from oneflow.frontend.importers.onnx.graph import Function, Graph, Model, Node, Reference
+from oneflow.frontend.importers.onnx.graph import Function, Model, Node, OnnxGraph, Reference
 from oneflow.frontend.importers.onnx.host import fold, of_sizes
 from oneflow.frontend.importers.onnx.reader import MAX_DEPTH, function_of
 from oneflow.frontend.importers.onnx.table import Builder, find_builder, operator_names
@@ -44,7 +44,7 @@ _MAX_DIMENSIONS = 64
 
 @dataclass
 class Scope:
-    """The values of one graph by name, and the model's inputs that each follows from."""
+    """The values of one graph by name, and the model's inputs that each is computed from."""
 
     outer: Scope | None = None
     values: dict[str, Any] = field(default_factory=dict)
@@ -99,7 +99,7 @@ class Interpreter:
         scope.sources |= {name: frozenset([name]) for name in feeds}
         return [value for value, _ in self.run_graph(self.model.graph, scope)]
 
-    def run_graph(self, graph: Graph, scope: Scope) -> list[tuple[Any, frozenset[str]]]:
+    def run_graph(self, graph: OnnxGraph, scope: Scope) -> list[tuple[Any, frozenset[str]]]:
         """The results of a graph whose inputs are in `scope`, with the inputs of the model that each follows from."""
         scope.values |= graph.constants
         for node in graph.nodes:
@@ -108,7 +108,7 @@ class Interpreter:
                 scope.values[name], scope.sources[name] = value, sources
         return [scope.find(output.name) for output in graph.outputs]
 
-    def call(self, graph: Graph, operands: Sequence[Any], node: CurrentNode) -> list[Any]:
+    def call(self, graph: OnnxGraph, operands: Sequence[Any], node: CurrentNode) -> list[Any]:
         """The results of a graph inside a node, for the values of its inputs."""
         scope = node.scope.inner()
         for name, value in zip((i.name for i in graph.inputs), operands, strict=False):
@@ -187,13 +187,13 @@ class Interpreter:
         last = max((i + 1 for i, name in enumerate(names) if name in moved), default=0)
         filled = [*operands, *[None] * (last - len(operands))]
         entries = []
-        for number, (name, value) in enumerate(zip(names, filled, strict=False)):
+        for index, (name, value) in enumerate(zip(names, filled, strict=False)):
             if value is None and name in moved:
                 entries.append(_as_operand(moved[name], name in row.known))
             elif value is None or row.raw:
                 entries.append(value)
             else:
-                entries.append(current.known(number, value) if name in row.known else self.tensor(value))
+                entries.append(current.known(index, value) if name in row.known else self.tensor(value))
         if len(entries) < row.required:
             raise OnnxError(f"expected the operands {', '.join(names[: row.required])}, got {len(entries)}")
         return entries
@@ -260,11 +260,11 @@ class CurrentNode:
         """How many results are asked for."""
         return len(self.proto.outputs)
 
-    def asks_for(self, number: int) -> bool:
+    def asks_for(self, index: int) -> bool:
         """Whether a result is used."""
-        return number < len(self.proto.outputs) and bool(self.proto.outputs[number])
+        return index < len(self.proto.outputs) and bool(self.proto.outputs[index])
 
-    def call(self, graph: Graph, *operands: Any) -> list[Any]:
+    def call(self, graph: OnnxGraph, *operands: Any) -> list[Any]:
         """The results of a graph inside the node."""
         return self.interpreter.call(graph, operands, self)
 
@@ -272,16 +272,16 @@ class CurrentNode:
         """A value as a tensor."""
         return self.interpreter.tensor(value)
 
-    def known(self, number: int, value: Any) -> np.ndarray:
-        """Operand `number`, whose value is `value`, as an array of the host.
+    def known(self, index: int, value: Any) -> np.ndarray:
+        """Operand `index`, whose value is `value`, as an array of the host.
 
         Raises:
             ValueNeeded: it is computed in a trace.
         """
         if value is None or isinstance(value, (list, Codes)):
             kind = {list: "a sequence", Codes: "a tensor of codes"}.get(type(value), "none")
-            raise OnnxError(f"expected a tensor as operand {number + 1}, got {kind}")
-        name = self.proto.inputs[number]
+            raise OnnxError(f"expected a tensor as operand {index + 1}, got {kind}")
+        name = self.proto.inputs[index]
         return self.array_of(value, f"{name!r} ({self.proto})", self.scope.find(name)[1])
 
     def array_of(self, value: Any, what: str, sources: frozenset[str] | None = None) -> np.ndarray:
@@ -337,19 +337,21 @@ def from_array(array: np.ndarray) -> Tensor:
     return F.reshape(F.stack(parts), array.shape) if array.ndim != 1 else F.stack(parts)
 
 
-def bound(graph: Graph, attributes: Mapping[str, Any]) -> Graph:
+def bound(graph: OnnxGraph, attributes: Mapping[str, Any]) -> OnnxGraph:
     """The body of a function with the attributes of a call in place of references."""
 
     def filled(value: Any) -> Any:
         if isinstance(value, Reference):
             return attributes.get(value.name)
-        return bound(value, attributes) if isinstance(value, Graph) else value
+        return bound(value, attributes) if isinstance(value, OnnxGraph) else value
 
     def node(of: Node) -> Node:
         attributes = {k: filled(v) for k, v in of.attributes.items()}
         return Node(**{**of.__dict__, "attributes": {k: v for k, v in attributes.items() if v is not None}})
 
-    return Graph(graph.name, graph.inputs, graph.outputs, tuple(map(node, graph.nodes)), graph.constants, graph.proto)
+    return OnnxGraph(
+        graph.name, graph.inputs, graph.outputs, tuple(map(node, graph.nodes)), graph.constants, graph.proto
+    )
 
 
 def _type_of(value: Any) -> TypeProto | None:
@@ -395,7 +397,7 @@ def _body(schema: Any, node: Node, types: tuple[bytes, ...]) -> Any:
 
 
 def _attribute_proto(name: str, value: Any) -> Any:
-    if isinstance(value, Graph):
+    if isinstance(value, OnnxGraph):
         return helper.make_attribute(name, value.proto)
     if isinstance(value, np.ndarray):
         return helper.make_attribute(name, onnx.numpy_helper.from_array(value))

@@ -19,7 +19,7 @@ from oneflow.frontend.core.spec import TensorSpec
 from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.eager.tensor import EagerTensor
 from oneflow.frontend.importers.onnx.errors import OnnxError, ValueNeeded
-from oneflow.frontend.importers.onnx.graph import Graph, Input, Model, Node
+from oneflow.frontend.importers.onnx.graph import Input, Model, Node, OnnxGraph
 from oneflow.frontend.importers.onnx.host import MAX_ELEMENTS
 from oneflow.frontend.importers.onnx.interpreter import Interpreter, from_array
 from oneflow.frontend.importers.onnx.reader import read_model
@@ -28,8 +28,8 @@ from oneflow.frontend.importers.onnx.types import (
     SMALL,
     Codes,
     from_host,
-    spelled,
     to_host,
+    type_name,
     type_of_number,
 )
 from oneflow.frontend.nn.module import Module, Parameter
@@ -231,11 +231,11 @@ def _traced(interpreter: Interpreter, feeds: Mapping[str, Any]) -> list[Any]:
     return [result(value) for value in interpreter.run(feeds)]
 
 
-def _with_constants(graph: Graph) -> Graph:
+def _with_constants(graph: OnnxGraph) -> OnnxGraph:
     """The graph with arrays of Constant nodes among its constants."""
     lifted = {n.outputs[0]: n.attributes["value"] for n in graph.nodes if _is_constant(n)}
     nodes = tuple(n for n in graph.nodes if not _is_constant(n))
-    return Graph(graph.name, graph.inputs, graph.outputs, nodes, {**graph.constants, **lifted})
+    return OnnxGraph(graph.name, graph.inputs, graph.outputs, nodes, {**graph.constants, **lifted})
 
 
 def _is_constant(node: Node) -> bool:
@@ -250,7 +250,7 @@ def _read_on_the_host(nodes: Iterable[Node]) -> Iterator[str]:
         operands = () if row is None else zip(node.inputs, row.operands, strict=False)
         yield from (name for name, operand in operands if row is not None and operand in row.known)
         for attribute in node.attributes.values():
-            if isinstance(attribute, Graph):
+            if isinstance(attribute, OnnxGraph):
                 yield from _read_on_the_host(attribute.nodes)
 
 
@@ -277,7 +277,7 @@ def _checked(of: Input, value: Any) -> Any:
                 raise CallError(f"the input {of.name!r}: {error}") from None
     wanted = type_of_number(of.type) if of.type else None
     if of.type and wanted is None:
-        raise CallError(f"the input {of.name!r} has elements that are {spelled(of.type)}, which are not supported")
+        raise CallError(f"the input {of.name!r} has elements that are {type_name(of.type)}, which are not supported")
     name = value.dtype.name
     sizes = tuple(value.shape)
     fits = of.shape is None or (
@@ -291,7 +291,7 @@ def _checked(of: Input, value: Any) -> Any:
 
 def _written(of: Input) -> str:
     shape = "[..]" if of.shape is None else "[" + ", ".join("?" if d is None else str(d) for d in of.shape) + "]"
-    return f"{spelled(of.type) if of.type else '?'}{shape}"
+    return f"{type_name(of.type) if of.type else '?'}{shape}"
 
 
 def _spec(of: Input, shape: Sequence[int | None] | None) -> TensorSpec:

@@ -20,13 +20,13 @@ from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProt
 
 from oneflow.frontend.importers.onnx.embedded import PACKED, referring
 from oneflow.frontend.importers.onnx.errors import OnnxError
-from oneflow.frontend.importers.onnx.graph import Function, Graph, Input, Model, Node, Reference
+from oneflow.frontend.importers.onnx.graph import Function, Input, Model, Node, OnnxGraph, Reference
 from oneflow.frontend.importers.onnx.table import DOMAINS
-from oneflow.frontend.importers.onnx.types import NAMES, spelled
+from oneflow.frontend.importers.onnx.types import NAMES, type_name
 
 #: The most elements that a sparse constant may have in dense form.
 _MAX_SPARSE_ELEMENTS = 2**28
-#: The most nodes of a model whose functions are expanded, and graphs and functions inside each other.
+#: The most nodes of a model whose functions are expanded, and the most nesting levels of graphs and functions.
 _MAX_NODES, MAX_DEPTH = 2**20, 64
 _MAX_OPSET = onnx.defs.onnx_opset_version()
 
@@ -58,11 +58,11 @@ class _Expansion:
         self._counts: dict[int, int] = {}
         self._depth = 0
 
-    def count(self, graph: Graph) -> int:
+    def count(self, graph: OnnxGraph) -> int:
         """The nodes of a graph, of the functions that it calls, and of the graphs in its nodes.
 
         Raises:
-            OnnxError: they are too many, or too deep inside each other.
+            OnnxError: there are too many, or they are nested too deeply.
         """
         if id(graph) not in self._counts:
             if self._depth == MAX_DEPTH:
@@ -77,7 +77,7 @@ class _Expansion:
     def _of_node(self, node: Node) -> int:
         function = self._model.functions.get((node.domain, node.op, node.overload))
         graphs = [g for x in node.attributes.values() for g in (x if isinstance(x, list) else [x])]
-        total = 1 + sum(self.count(g) for g in graphs if isinstance(g, Graph))
+        total = 1 + sum(self.count(g) for g in graphs if isinstance(g, OnnxGraph))
         total += 0 if function is None else self.count(function.graph)
         if total > _MAX_NODES:
             raise OnnxError(f"{node}: expected at most {_MAX_NODES} nodes in a model, got {total} with its functions")
@@ -85,7 +85,7 @@ class _Expansion:
 
 
 def _proto(source: Any) -> tuple[ModelProto, Path | None]:
-    """The protobuf, and the file that it comes from."""
+    """The protobuf, and the file that it was read from."""
     if isinstance(source, ModelProto):
         return source, None
     if isinstance(source, bytes):
@@ -145,9 +145,9 @@ class _Reader:
         outputs = tuple(map(Input, proto.output))
         defaults: dict[str, Any] = dict.fromkeys(proto.attribute)
         defaults |= {a.name: own._attribute(a, known) for a in proto.attribute_proto}
-        return Function(Graph(proto.name, inputs, outputs, nodes, {}), defaults)
+        return Function(OnnxGraph(proto.name, inputs, outputs, nodes, {}), defaults)
 
-    def graph(self, proto: GraphProto, outer: frozenset[str]) -> Graph:
+    def graph(self, proto: GraphProto, outer: frozenset[str]) -> OnnxGraph:
         """A graph, which may read the names `outer` of the enclosing graphs."""
         what = f"the graph {proto.name!r}"
         _expect_different([t.name for t in proto.initializer], f"constants of {what}")
@@ -160,7 +160,7 @@ class _Reader:
         nodes = self._nodes(proto.node, known, what, own)
         outputs = tuple(map(_input, proto.output))
         _expect_known(outputs, known, what)
-        return Graph(proto.name, inputs, outputs, nodes, constants, proto if outer else None)
+        return OnnxGraph(proto.name, inputs, outputs, nodes, constants, proto if outer else None)
 
     def _nodes(self, protos: Iterable[NodeProto], known: set[str], what: str, own: Iterable[str]) -> tuple[Node, ...]:
         """Nodes; adds the names of their results to the known names. `own` are the graph's inputs and constants.
@@ -232,7 +232,7 @@ class _Reader:
         """
         what, dims = f"the constant {proto.name!r}", tuple(proto.dims)
         if proto.data_type not in NAMES:
-            raise OnnxError(f"{what} has elements that are {spelled(proto.data_type)}, which are not supported")
+            raise OnnxError(f"{what} has elements that are {type_name(proto.data_type)}, which are not supported")
         dtype = onnx.helper.tensor_dtype_to_np_dtype(proto.data_type)
         if any(d < 0 for d in dims):
             raise OnnxError(f"expected sizes of at least 0 for {what}, got {list(dims)}")

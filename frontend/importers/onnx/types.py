@@ -84,7 +84,7 @@ def type_of_number(number: int) -> DType | SmallType | None:
     return SMALL.get(name) or dtypes.BY_NAME.get(name)
 
 
-def spelled(number: int) -> str:
+def type_name(number: int) -> str:
     """The name of an element type by its number."""
     return NAMES.get(number) or SPELLED.get(number) or f"number {number}"
 

@@ -24,7 +24,7 @@ def _arg_sort(w: Any, c: Any) -> Any:
 
 @row("slice_update")
 def _slice_update(w: Any, c: Any) -> Any:
-    """The numbers of the elements of the slices are the slices of the numbers of all elements."""
+    """The indices of the elements of the slices are the slices of the indices of all elements."""
     start, stop, step = (ints(w, c.attrs[name]) for name in ("start", "stop", "step"))
     shape, flat = w.node("Shape", c.ref), ints(w, [-1])
     zero, one = (w.node("Squeeze", ints(w, [number])) for number in (0, 1))

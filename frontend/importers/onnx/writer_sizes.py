@@ -42,7 +42,7 @@ class _Number:
         self._writer, self.name = writer, name
 
     def combine(self, kind: str, *operands: Any) -> _Number:
-        """The number that a function of sizes gives."""
+        """The result of a function of sizes."""
         names = [_name(self._writer, x) for x in operands]
         return _Number(self._writer, _NODES[kind](self._writer, *names))
 

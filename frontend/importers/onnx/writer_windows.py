@@ -35,7 +35,7 @@ def _deconv(w: Any, c: Any) -> Any:
 def _ceil_mode(w: Any, c: Any, dilation: Sequence[int]) -> int:
     """The `ceil_mode` for which ONNX counts the windows of the result.
 
-    With it, ONNX keeps a last window that begins behind the image, which the dialect omits.
+    With it, ONNX keeps a last window that begins after the end of the image, which the dialect omits.
     """
     modes = {1, 0} if c.attrs["ceil_mode"] else {0}
     counts = c.y.shape[2:]

@@ -83,12 +83,12 @@ def _load_file(path: Path) -> Any:
     return load_torch(path) if begin.startswith(_ARCHIVED) else serialization.load(path)
 
 
-def _moved(content: Any, place: Any) -> Any:
+def _moved(content: Any, map_location: Any) -> Any:
     """The content with its tensors and modules on a device, or as a function says."""
     if isinstance(content, Module):
-        return content.to(place)
+        return content.to(map_location)
     leaves, tree = flatten(content)
-    move = place if callable(place) else lambda x, _: to(x, place)
+    move = map_location if callable(map_location) else lambda x, _: to(x, map_location)
     return tree.unflatten([move(x, "cpu") if isinstance(x, Tensor) else x for x in leaves])
 
 

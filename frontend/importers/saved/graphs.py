@@ -90,8 +90,8 @@ class SavedGraph(Module):
 
     `module` is the program in the dialect, which takes the variables as arguments.
 
-    A call takes the inputs in their order and gives the result, or a tuple of the results. The graph is compiled for
-    the shapes of its inputs, which may differ from the shapes in the file where its operators allow other shapes.
+    A call takes the inputs in their order and returns the result, or a tuple of the results. The graph is compiled
+    for the shapes of its inputs, which may differ from the shapes in the file where its operators allow other shapes.
     Variables that the graph updates get their new values. No parameter requires grad unless told otherwise. Inside a
     traced function a call is a part of the trace.
     """

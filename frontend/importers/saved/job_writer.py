@@ -1,4 +1,4 @@
-"""Programs in OneFlow's spelling: a job with inputs, variables, operators in generic form, and outputs."""
+"""Programs in OneFlow's syntax: a job with inputs, variables, operators in generic form, and outputs."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class _Writer:
     def _operator(self, op: ir.Operation) -> None:
         record = dialect.record_of(op)
         values = dialect.read_attributes(op, record)
-        attributes = {a.name: _spelled(a.kind.name, values[a.name]) for a in record.signature.attrs}
+        attributes = {a.name: _attribute_text(a.kind.name, values[a.name]) for a in record.signature.attrs}
         for spelling, other in (dialect.OPERAND_SEGMENTS, dialect.RESULT_SEGMENTS):
             sizes = dialect.segments(op.attributes, [spelling])
             if sizes is not None:
@@ -145,7 +145,7 @@ def _origin(value: ir.Value) -> ir.Value:
 
 
 def _type(value: ir.Value) -> str:
-    """A type in OneFlow's spelling: integers are signed, and bools are integers of 8 bits without a sign."""
+    """A type in OneFlow's syntax: integers are signed, and bools are integers of 8 bits without a sign."""
     return _INTEGER.sub(lambda m: "i8>" if m[1] == "1" else f"si{m[1]}>", str(value.type))
 
 
@@ -153,11 +153,11 @@ def _list(items: Sequence[str]) -> str:
     return f"[{', '.join(items)}]"
 
 
-def _spelled(kind: str, value: AttrValue) -> str:
-    """A value of an attribute of a kind in OneFlow's spelling."""
+def _attribute_text(kind: str, value: AttrValue) -> str:
+    """A value of an attribute of a kind in OneFlow's syntax."""
     if isinstance(value, tuple):
         inner = "shape" if kind == "list_shape" else "string" if kind == "nd_sbp" else kind.removeprefix("list_")
-        return _list([_spelled(inner, v if inner != "string" else str(v)) for v in value])
+        return _list([_attribute_text(inner, v if inner != "string" else str(v)) for v in value])
     if isinstance(value, dtypes.DType):
         return f"{value.code} : i32"
     if isinstance(value, str):

@@ -1,5 +1,5 @@
 """PyTorch programs as programs of this library. The folder needs the extra `torch`.
 
-`graph.py` walks an FX graph of functional ATen operators and calls the builders that `aten/` lists. `module.py` is
+`fx_interpreter.py` interprets an FX graph of functional ATen operators with the builders in `aten/`. `module.py` is
 `flow.from_torch`; `backend.py` is the backend `oneflow` of `torch.compile`.
 """

@@ -27,7 +27,7 @@ from oneflow.frontend.core.errors import CallError
 from oneflow.frontend.importers.torch.decompositions import decompositions
 from oneflow.frontend.importers.torch.errors import UnsupportedError
 from oneflow.frontend.importers.torch.exchange import to_array, to_tensor
-from oneflow.frontend.importers.torch.graph import Graph
+from oneflow.frontend.importers.torch.fx_interpreter import FxInterpreter
 from oneflow.frontend.importers.torch.output_views import output_views
 from oneflow.frontend.methods import inplace, methods  # noqa: F401  adds the methods of tensors
 
@@ -85,7 +85,7 @@ def _forward_program(module: fx.GraphModule) -> Callable[[list[Any]], list[Any]]
 
 
 def _static_inputs() -> Sequence[int]:
-    """The numbers of the inputs whose memory does not move between calls: parameters and buffers."""
+    """The indices of the inputs whose memory does not move between calls: parameters and buffers."""
     context = TracingContext.try_get()
     metadata = None if context is None else context.fw_metadata
     return () if metadata is None else metadata.static_input_indices
@@ -108,7 +108,7 @@ class Program:
 
     def __init__(self, module: fx.GraphModule, forward_results: int, static: Sequence[int] = ()) -> None:
         self._boxed_call = True  # PyTorch's mark of such functions, which it looks for in the instance
-        self.graph = Graph(module)
+        self.graph = FxInterpreter(module)
         nodes = [n for n in self.graph.nodes if n.op == "placeholder"]
         self._used = [i for i, source in enumerate(self.graph.inputs) if source.spec is not None]
         self._arrays: dict[int, _StaticInput] = {i: _StaticInput() for i in static if i in self._used}

@@ -13,7 +13,7 @@ from torch._ops import OpOverload
 from torch.export import ExportedProgram
 
 from oneflow.frontend.importers.torch.errors import UnsupportedError
-from oneflow.frontend.importers.torch.graph import Graph
+from oneflow.frontend.importers.torch.fx_interpreter import FxInterpreter
 from oneflow.frontend.importers.torch.table import ATEN, name_of
 
 
@@ -30,6 +30,6 @@ def functional(exported: ExportedProgram) -> ExportedProgram:
     """A program with operators of the table, as far as PyTorch has decompositions of the others."""
     if not any(isinstance(part, fx.GraphModule) for part in exported.graph_module.children()):
         with contextlib.suppress(UnsupportedError):
-            Graph(exported.graph_module)
+            FxInterpreter(exported.graph_module)
             return exported
     return exported.run_decompositions(decompositions())

@@ -26,7 +26,7 @@ from oneflow.frontend.eager.tape import no_grad
 from oneflow.frontend.eager.tensor import EagerTensor, wrapped
 from oneflow.frontend.importers.torch.decompositions import functional
 from oneflow.frontend.importers.torch.exchange import to_array, to_tensor
-from oneflow.frontend.importers.torch.graph import Graph
+from oneflow.frontend.importers.torch.fx_interpreter import FxInterpreter
 from oneflow.frontend.methods import inplace, methods  # noqa: F401  adds the methods of tensors
 from oneflow.frontend.nn.module import Module, Parameter, SignatureOf
 from oneflow.frontend.tracing.trace import trace
@@ -94,7 +94,7 @@ class TorchModule(Module):
         self._exported = exported = functional(exported)
         self._call_spec = exported.call_spec  # PyTorch makes another object for each access
         inputs = exported.graph_signature.input_specs
-        self._graph = Graph(exported.graph_module, {s.arg.name: s.target or s.arg.name for s in inputs})
+        self._graph = FxInterpreter(exported.graph_module, {s.arg.name: s.target or s.arg.name for s in inputs})
         for spec in inputs:
             if spec.kind in _STATE:
                 self._register(spec.target, spec.kind, _tensor(exported, spec.target))
@@ -135,7 +135,7 @@ class TorchModule(Module):
         are_tensors = len(args) == self._num_tensors and all(isinstance(x, _TENSORS) for x in args)
         flat = args if are_tensors and not kwargs else self._flat(args, kwargs)
         arrays = [to_array(x) if isinstance(x, torch.Tensor) else x for x in flat]
-        present = _present(arrays, self._user_inputs)
+        present = _program_arguments(arrays, self._user_inputs)
         try:
             results = self.program(*present)
         except CallError:
@@ -147,7 +147,7 @@ class TorchModule(Module):
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """The results of the model, in the current trace or operator by operator."""
-        present = _present(self._flat(args, kwargs), self._user_inputs)
+        present = _program_arguments(self._flat(args, kwargs), self._user_inputs)
         return pytree.tree_unflatten(self._results(*present), self._call_spec.out_spec)
 
     def call_of_specs(self) -> tuple[Callable[..., Any], list[TensorSpec]]:
@@ -271,7 +271,7 @@ def _as_torch(result: Any) -> Any:
     return to_tensor(np.asarray(result)) if is_array(result) else result
 
 
-def _present(leaves: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:
+def _program_arguments(leaves: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:
     """The arguments of the program; a size is the length of an array without elements."""
     present = [x for x, known in zip(leaves, inputs, strict=True) if known.spec is not None]
     return [np.empty((x, 0), np.int8) if isinstance(x, int) else x for x in present]

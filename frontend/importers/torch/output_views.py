@@ -23,7 +23,7 @@ class OutputViews:
     """A graph in two parts.
 
     `computed` is the graph without its views: it returns `count` results, then those that are saved for the backward
-    graph. `views` gives the first results of the whole graph, for the inputs and the `count` results.
+    graph. `views` computes the first results of the whole graph, for the inputs and the `count` results.
     """
 
     computed: fx.GraphModule

@@ -53,7 +53,7 @@ def updated_values(nodes: Sequence[fx.Node]) -> dict[fx.Node, list[fx.Node]]:
     Raises:
         UnsupportedError: another tensor may have the updated memory, or normalizations update their statistics.
     """
-    places = {node: i for i, node in enumerate(nodes)}
+    order = {node: i for i, node in enumerate(nodes)}
     tensors: dict[fx.Node, list[fx.Node]] = {}
     replaced = {}
     for node in nodes:
@@ -66,19 +66,19 @@ def updated_values(nodes: Sequence[fx.Node]) -> dict[fx.Node, list[fx.Node]]:
             tensor.append(node)
             tensors[node] = tensor
     for tensor in tensors.values():
-        _expect_alone(tensor, places)
+        _expect_unaliased(tensor, order)
     return replaced
 
 
-def _expect_alone(tensor: list[fx.Node], places: dict[fx.Node, int]) -> None:
-    """Expects that a tensor, which the nodes are names of, is new and has no view before its last update.
+def _expect_unaliased(tensor: list[fx.Node], order: dict[fx.Node, int]) -> None:
+    """Checks that the tensor of these nodes is new memory and has no view before its last update.
 
     Raises:
         UnsupportedError: the tensor or a view may be read under another name.
     """
-    last = places[tensor[-1]]
-    readers = {user for name in tensor for user in name.users if places.get(user, last) < last}
-    if not all(map(_is_new, [tensor[0], *readers.difference(tensor)])):
+    last = order[tensor[-1]]
+    users = {user for name in tensor for user in name.users if order.get(user, last) < last}
+    if not all(map(_is_new, [tensor[0], *users.difference(tensor)])):
         raise UnsupportedError([f"{tensor[1].target}: an update of memory that other tensors may share"])
 
 

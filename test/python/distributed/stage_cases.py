@@ -84,7 +84,8 @@ def train(at: Any) -> list[float]:
     @flow.compile
     def step(x: Any, y: Any) -> Any:
         losses = [flow.nn.functional.cross_entropy(net(x[i::2]), y[i::2]) for i in range(2)]
-        sum(losses).backward()
+        total: Any = sum(losses)
+        total.backward()
         optimizer.step()
         optimizer.zero_grad()
         return sum(losses)

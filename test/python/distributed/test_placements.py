@@ -45,7 +45,7 @@ def test_layouts_that_do_not_fit_are_said(ranks: list[int], sbp: object, message
 @pytest.mark.parametrize("axis", ["rows", 1.5, None])
 def test_axes_are_integers(axis: object) -> None:
     with pytest.raises(ValueError, match=rf"expected flow.sbp.split\(axis\) with an integer, got {axis!r}"):
-        flow.sbp.split(axis)
+        flow.sbp.split(axis)  # type: ignore[arg-type]
     assert flow.sbp.split(np.int64(1)) == S(1)
 
 
@@ -118,7 +118,7 @@ def test_tensors_are_made_on_ranks(name: str) -> None:
 
 
 def test_tensors_are_made_on_ranks_in_compiled_functions() -> None:
-    at = {"placement": flow.placement("cpu", [0, 1]), "sbp": S(0)}
+    at: dict[str, Any] = {"placement": flow.placement("cpu", [0, 1]), "sbp": S(0)}
     made = flow.compile(lambda x: x + flow.ones(3, 2, **at))(np.ones((3, 2), np.float32))
     np.testing.assert_array_equal(made, np.full((3, 2), 2.0))
 

@@ -6,6 +6,7 @@ import io
 import shutil
 import sys
 import zipfile
+from typing import Any
 
 import numpy as np
 import pytest
@@ -141,7 +142,7 @@ def test_each_branch_of_a_repository_has_a_folder(tmp_path, monkeypatch):
 def test_a_state_with_another_hash_is_refused(tmp_path):
     flow.save({"w": flow.tensor([1.0])}, str(tmp_path / "state.flow"))
     digits = hashlib.sha256((tmp_path / "state.flow").read_bytes()).hexdigest()[:8]
-    options = {"model_dir": str(tmp_path / "hub"), "check_hash": True, "progress": False}
+    options: dict[str, Any] = {"model_dir": str(tmp_path / "hub"), "check_hash": True, "progress": False}
     right, wrong = tmp_path / f"state-{digits}.flow", tmp_path / "hub" / "state-00.flow"
     shutil.copy(tmp_path / "state.flow", right)
     for _ in range(2):
@@ -192,7 +193,7 @@ def test_the_layout_of_each_tensor_of_a_structure():
 def test_a_downloaded_state_is_moved(tmp_path):
     flow.save({"w": flow.tensor([1.0, 2.0]), "steps": 3}, str(tmp_path / "state.flow"))
     for place in (None, "cpu"):
-        options = {"model_dir": str(tmp_path / "hub"), "map_location": place, "progress": False}
+        options: dict[str, Any] = {"model_dir": str(tmp_path / "hub"), "map_location": place, "progress": False}
         (tmp_path / "hub").mkdir(exist_ok=True)
         state = flow.hub.load_state_dict_from_url((tmp_path / "state.flow").as_uri(), **options)
         assert state["w"].tolist() == [1, 2] and state["steps"] == 3

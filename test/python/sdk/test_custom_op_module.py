@@ -110,7 +110,7 @@ def test_builders_of_calls():
     with pytest.raises(flow.CallError, match=r"oneflow\.cast has no operand 'inn'; did you mean in"):
         flow.user_op_builder("b").Op("cast").Input("inn", [x])
     with pytest.raises(flow.CallError, match="expected a list of tensors for in"):
-        flow.user_op_builder("b").Op("cast").Input("in", x)
+        flow.user_op_builder("b").Op("cast").Input("in", x)  # type: ignore[arg-type]
     with pytest.raises(flow.CallError, match=r"oneflow\.cast: expected 1 tensor for in, got 2"):
         flow.user_op_builder("b").Op("cast").Input("in", [x, x])
     with pytest.raises(flow.CallError, match=r"oneflow\.cast: expected 1 tensor for in, got 2"):

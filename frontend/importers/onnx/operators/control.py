@@ -16,9 +16,9 @@ from oneflow.frontend.core.errors import OneFlowError
 from oneflow.frontend.core.mode import tracing
 from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.importers.onnx.errors import OnnxError, ValueNeeded
-from oneflow.frontend.importers.onnx.graph import Graph
+from oneflow.frontend.importers.onnx.graph import OnnxGraph
 from oneflow.frontend.importers.onnx.table import builder
-from oneflow.frontend.importers.onnx.types import SmallType, spelled, type_of_number
+from oneflow.frontend.importers.onnx.types import SmallType, type_name, type_of_number
 from oneflow.frontend.tracing import control_flow
 
 #: The most iterations of a loop that is unrolled, and the fewest and the most of a loop over tensors that is a scan.
@@ -26,7 +26,7 @@ MAX_UNROLLED_ITERATIONS, MIN_SCANNED_ITERATIONS, MAX_SCANNED_ITERATIONS = 10_000
 
 
 @builder("If", raw=True)
-def _if(condition: Any, *, then_branch: Graph, else_branch: Graph, node: Any) -> Any:
+def _if(condition: Any, *, then_branch: OnnxGraph, else_branch: OnnxGraph, node: Any) -> Any:
     try:
         chosen = then_branch if bool(node.known(0, condition).reshape(-1)[0]) else else_branch
     except ValueNeeded as needed:
@@ -50,18 +50,18 @@ def _as_operator(build: Callable[[], Any], needed: ValueNeeded) -> Any:
     return results
 
 
-def _tensors(node: Any, graph: Graph, *operands: Any) -> list[Tensor]:
+def _tensors(node: Any, graph: OnnxGraph, *operands: Any) -> list[Tensor]:
     """The results of a graph inside a node as tensors."""
     return [node.tensor(v) for v in node.call(graph, *operands)]
 
 
-def _branched(condition: Tensor, branches: tuple[Graph, Graph], node: Any) -> Any:
+def _branched(condition: Tensor, branches: tuple[OnnxGraph, OnnxGraph], node: Any) -> Any:
     then, other = branches
     return tuple(control_flow.cond(condition, lambda: _tensors(node, then), lambda: _tensors(node, other)))
 
 
 @builder("Loop", raw=True)
-def _loop(count: Any = None, condition: Any = None, *state: Any, body: Graph, node: Any) -> Any:
+def _loop(count: Any = None, condition: Any = None, *state: Any, body: OnnxGraph, node: Any) -> Any:
     try:
         trips = None if count is None else int(node.known(0, count).reshape(-1)[0])
         goes_on = condition is None or bool(node.known(1, condition).reshape(-1)[0])
@@ -76,7 +76,7 @@ def _loop(count: Any = None, condition: Any = None, *state: Any, body: Graph, no
         return _as_operator(lambda: _looped(count, condition, state, body, node), needed)
 
 
-def _stays_true(body: Graph) -> bool:
+def _stays_true(body: OnnxGraph) -> bool:
     """Whether each iteration returns the condition that it is given, or a constant that is true."""
     producers = {name: n for n in body.nodes for name in n.outputs}
     name = body.outputs[0].name
@@ -86,7 +86,7 @@ def _stays_true(body: Graph) -> bool:
     return name == body.inputs[1].name or _is_true(constant)
 
 
-def _counted_loop(trips: int, count: Any, state: Sequence[Any], body: Graph, node: Any) -> Any:
+def _counted_loop(trips: int, count: Any, state: Sequence[Any], body: OnnxGraph, node: Any) -> Any:
     """A loop that no condition ends as an operator; None where it is to be unrolled.
 
     Raises:
@@ -107,7 +107,7 @@ def _counted_loop(trips: int, count: Any, state: Sequence[Any], body: Graph, nod
         ) from None
 
 
-def _looped(count: Any, condition: Any, state: Sequence[Any], body: Graph, node: Any) -> Any:
+def _looped(count: Any, condition: Any, state: Sequence[Any], body: OnnxGraph, node: Any) -> Any:
     """A loop whose length depends on values of the run; the size of the collected results is known after the run
     only.
     """
@@ -127,7 +127,7 @@ def _looped(count: Any, condition: Any, state: Sequence[Any], body: Graph, node:
     return tuple(control_flow.while_loop(goes_on, step, carried))[2:]
 
 
-def _scanned_loop(trips: int, state: Sequence[Any], body: Graph, node: Any) -> Any:
+def _scanned_loop(trips: int, state: Sequence[Any], body: OnnxGraph, node: Any) -> Any:
     """A loop over tensors as one operator; None where iterations differ in types, or the host needs values of the
     loop.
     """
@@ -154,7 +154,7 @@ def _scanned(step: Any, state: Sequence[Any], xs: Any) -> Any:
 
 
 def _unrolled(
-    trips: int | None, goes_on: bool, has_condition: bool, state: Sequence[Any], body: Graph, node: Any
+    trips: int | None, goes_on: bool, has_condition: bool, state: Sequence[Any], body: OnnxGraph, node: Any
 ) -> Any:
     carried, collected, number = list(state), [], 0
     while goes_on and (trips is None or number < trips):
@@ -175,7 +175,7 @@ def _is_true(value: Any) -> bool:
     return isinstance(value, np.ndarray) and value.dtype == np.bool_ and bool(value.all())
 
 
-def _stacked(node: Any, body: Graph, carried: int, collected: list[list[Any]]) -> list[Any]:
+def _stacked(node: Any, body: OnnxGraph, carried: int, collected: list[list[Any]]) -> list[Any]:
     """The scanned results of all iterations, one after another."""
     if collected:
         return [F.stack([node.tensor(v) for v in column]) for column in zip(*collected, strict=True)]
@@ -188,7 +188,7 @@ def _nothing(output: Any) -> Tensor:
     if dtype is None or isinstance(dtype, SmallType):
         raise OnnxError(
             f"expected a type of tensors for {output.name!r}, which a loop without iterations collects,"
-            f" got {spelled(output.type)}"
+            f" got {type_name(output.type)}"
         )
     sizes = [d if isinstance(d, int) else 0 for d in output.shape or ()]
     return as_tensor(np.zeros((0, *sizes), dtype.numpy))
@@ -197,7 +197,7 @@ def _nothing(output: Any) -> Tensor:
 @builder("Scan", since=9, raw=True)
 def _scan(
     *operands: Any,
-    body: Graph,
+    body: OnnxGraph,
     num_scan_inputs: int,
     scan_input_axes: list[int] | None = None,
     scan_input_directions: list[int] | None = None,
@@ -233,7 +233,7 @@ def _scan(
 
 def _scan_as_operator(
     carried: Sequence[Any], sequences: Sequence[Tensor], axes: Sequence[int], backwards: Sequence[int],
-    outputs: tuple[Sequence[int] | None, Sequence[int] | None], body: Graph, node: Any,
+    outputs: tuple[Sequence[int] | None, Sequence[int] | None], body: OnnxGraph, node: Any,
 ) -> Any:  # fmt: skip
     """A scan of tensors as one operator; None where steps differ in types, or the host needs values of the scan."""
     if not all(isinstance(x, Tensor) for x in carried):
@@ -257,7 +257,12 @@ def _scan_as_operator(
 
 @builder("Scan", raw=True)
 def _scan_8(
-    lengths: Any, *operands: Any, body: Graph, num_scan_inputs: int, directions: list[int] | None = None, node: Any
+    lengths: Any,
+    *operands: Any,
+    body: OnnxGraph,
+    num_scan_inputs: int,
+    directions: list[int] | None = None,
+    node: Any,
 ) -> Any:
     """The first version: operands have a batch in front, whose items are scanned one by one."""
     if lengths is not None:

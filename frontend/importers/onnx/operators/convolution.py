@@ -90,7 +90,7 @@ def _conv_transpose(
     pads: list[int] | None = None,
     strides: list[int] | None = None,
 ) -> Tensor:
-    """The whole result without padding, cut at both ends."""
+    """The full result without padding, cropped at both ends."""
     spatial, kernel, stride, dilation = _windows(x, w, kernel_shape, strides, dilations)
     extra_sizes = output_padding or [0] * spatial
     result = _TRANSPOSED[spatial](x, w, None, stride, 0, 0, group, dilation)
@@ -107,7 +107,7 @@ def _conv_transpose(
 def _cut(
     full: Any, i: int, output_shape: list[int] | None, pads: list[int] | None, auto_pad: str, same: Any
 ) -> tuple[Any, Any]:
-    """How much of a whole result of the size `full` is cut at both ends."""
+    """How many elements of a full result of the size `full` are cropped at both ends."""
     if output_shape is None and not auto_pad.startswith("SAME"):
         return (pads[i], pads[len(pads) // 2 + i]) if pads and auto_pad != "VALID" else (0, 0)
     total = full - (same if output_shape is None else output_shape[i])

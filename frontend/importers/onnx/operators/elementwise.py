@@ -20,8 +20,8 @@ from oneflow.frontend.importers.onnx.types import (
     decode,
     encode,
     from_host,
-    spelled,
     to_float8,
+    type_name,
 )
 from oneflow.frontend.importers.onnx.types import type_of_number as type_of
 
@@ -189,7 +189,7 @@ def _bit_cast(x: Tensor, *, to: int) -> Tensor:
     target: Any = type_of(to)
     if x.dtype.is_float or isinstance(target, SmallType) or target.is_float:
         raise OnnxError(
-            f"bits of {x.dtype.name} as {spelled(to)} are not supported, only bits of integers as integers"
+            f"bits of {x.dtype.name} as {type_name(to)} are not supported, only bits of integers as integers"
         )
     return F.cast(x, target)
 
@@ -198,7 +198,7 @@ def _bit_cast(x: Tensor, *, to: int) -> Tensor:
 def _cast(x: Any, *, to: int, saturate: int = 1, round_mode: str = "up", node: Any) -> Any:
     target = type_of(to)
     if target is None:
-        raise OnnxError(f"a cast to {spelled(to)} is not supported")
+        raise OnnxError(f"a cast to {type_name(to)} is not supported")
     return _cast_to(x, target, bool(saturate), round_mode, node)
 
 

@@ -73,7 +73,7 @@ def _scatter_elements(
 
 
 def scattered(x: Tensor, rows: Tensor, updates: Tensor, reduction: str = "none") -> Tensor:
-    """`x` with updates at rows of positions; several at one place are combined, or the last one stays."""
+    """`x` with updates at rows of positions; updates of one position are combined, or the last one is kept."""
     if reduction == "none":
         return dispatch("tensor_scatter_nd_update", x, updates, rows)
     if reduction == "add":
@@ -174,6 +174,6 @@ def _max_unpool(
     unpooled = F.reshape(flat, own)
     if output_shape is None:
         return unpooled
-    # Positions count in the smaller result; the larger one has zeros behind it.
+    # Positions count in the smaller result; the larger one is padded with zeros.
     after = [int(n) - m for n, m in zip(output_shape, own, strict=True)]
     return F.pad(unpooled, [amount for last in reversed(after) for amount in (0, last)])

@@ -121,7 +121,7 @@ def _rms_norm(x: Tensor, scale: Tensor, *, axis: int = -1, epsilon: float = 1e-5
 
 @builder("LRN")
 def _lrn(x: Tensor, *, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0, size: int) -> Tensor:
-    # The window of ONNX has its longer half behind, the window of the functional API in front.
+    # The window of ONNX has its longer half after the element, the window of the functional API before it.
     if size % 2:
         return F.local_response_norm(x, size, alpha, beta, bias)
     return F.flip(F.local_response_norm(F.flip(x, [1]), size, alpha, beta, bias), [1])

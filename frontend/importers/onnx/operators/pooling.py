@@ -33,7 +33,7 @@ class Windows:
 
     Attributes:
         around: the padding that the model asks for, before and after each spatial dimension.
-        further: the additional padding behind, where sizes of results are rounded up.
+        further: the additional padding at the end, where sizes of results are rounded up.
     """
 
     kernel: Sequence[int]
@@ -128,17 +128,17 @@ def _least(x: Tensor) -> Any:
 def _counted(positions: Tensor, x: Tensor, images: Tensor, windows: Windows, storage_order: int) -> Tensor:
     """Positions in framed images as positions in whole tensors; `storage_order` 1 counts columns first."""
     sizes, inside = x.sizes()[2:], images.sizes()[2:]
-    places: list[Tensor] = []
+    coordinates: list[Tensor] = []
     rest = positions
     for size in reversed(inside):
-        places.insert(0, F.remainder(rest, size))
+        coordinates.insert(0, F.remainder(rest, size))
         rest = F.floor_divide(rest, size)
     if images is not x:
-        places = [F.sub(p, before) for p, (before, _) in zip(places, windows.around, strict=True)]
+        coordinates = [F.sub(p, before) for p, (before, _) in zip(coordinates, windows.around, strict=True)]
     order = range(len(sizes)) if not storage_order else reversed(range(len(sizes)))
     flat: Any = 0
     for i in order:
-        flat = F.add(F.mul(flat, sizes[i]), places[i]) if not isinstance(flat, int) else places[i]
+        flat = F.add(F.mul(flat, sizes[i]), coordinates[i]) if not isinstance(flat, int) else coordinates[i]
     plane = functools.reduce(lambda a, b: a * b, sizes, 1)
     image = F.reshape(F.arange(x.size(0) * x.size(1)), (x.size(0), x.size(1), *[1] * len(sizes)))
     return F.add(flat, F.mul(image, plane))
@@ -228,10 +228,10 @@ def _col2im(
     for axis in range(count):
         element = np.arange(block[axis]) * dilation[axis]
         first = np.arange(numbers[axis]) * stride[axis]
-        place = np.add.outer(element, first)
+        positions_of_axis = np.add.outer(element, first)
         shape = [1] * (2 * count)
-        shape[axis], shape[count + axis] = place.shape
-        grid = grid * wide[axis] + place.reshape(shape)
+        shape[axis], shape[count + axis] = positions_of_axis.shape
+        grid = grid * wide[axis] + positions_of_axis.reshape(shape)
     n, rows = (int(d or 0) for d in x.shape[:2])
     channels = rows // int(np.prod(block))
     flat = F.permute(F.reshape(x, (n * channels, grid.size)), 1, 0)

@@ -57,17 +57,17 @@ def _einsum(*xs: Tensor, equation: str) -> Tensor:
     if len(terms) != len(xs):
         raise OnnxError(f"expected {len(terms)} operands for {equation!r}, got {len(xs)}")
     extra = max(x.rank - len(t.replace("...", "")) for x, t in zip(xs, terms, strict=True))
-    spelled = [_labels(t, x.rank) for x, t in zip(xs, terms, strict=True)]
+    labels_of_terms = [_labels(t, x.rank) for x, t in zip(xs, terms, strict=True)]
     if arrow:
         result = _labels(right, len(right.replace("...", "")) + extra)
     else:
-        every = [c for t in spelled for c in t]
+        every = [c for t in labels_of_terms for c in t]
         result = [c for c in dict.fromkeys(every) if c.isdigit()]
         result += sorted(c for c in set(every) if every.count(c) == 1 and not c.isdigit())
-    unknown = [c for c in result if not any(c in t for t in spelled)]
+    unknown = [c for c in result if not any(c in t for t in labels_of_terms)]
     if unknown or len(set(result)) < len(result):
         raise OnnxError(f"expected different labels of operands in the result of {equation!r}, got {right!r}")
-    factors = [_diagonal(x, t) for x, t in zip(xs, spelled, strict=True)]
+    factors = [_diagonal(x, t) for x, t in zip(xs, labels_of_terms, strict=True)]
     while len(factors) > 1:
         (a, of_a), (b, of_b), *rest = factors
         needed = {*result, *(c for _, t in rest for c in t)}

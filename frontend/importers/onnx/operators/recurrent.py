@@ -1,4 +1,4 @@
-"""Recurrent layers, by steps."""
+"""Recurrent layers, step by step."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _run(
     """Runs `step(direction, states, slice)` over the slices of the inputs of each direction; `(y, last states..)`,
     each with the directions.
 
-    The first state is the result of a step. A sequence that has ended keeps its state.
+    The first state is the result of a step. A sequence keeps its state after its end.
     """
     alive = [] if lengths is None else [_alive(inputs[0], lengths)]
 

@@ -27,9 +27,9 @@ def _grid_sample(
     if not x.dtype.is_float:
         raise OnnxError(f"expected images of floating-point numbers, got {x.desc}")
     dtype = max(x.dtype.accumulator, grid.dtype.accumulator, key=lambda d: d.bits)
-    image, places = F.cast(x, dtype), F.cast(grid, dtype)
+    image, coordinates = F.cast(x, dtype), F.cast(grid, dtype)
     sample = _sampled_images if (x.rank, method) in _SAMPLED else _sampled_at_points
-    return F.cast(sample(image, places, method, padding_mode, align_corners), x.dtype)
+    return F.cast(sample(image, coordinates, method, padding_mode, align_corners), x.dtype)
 
 
 #: The ranks and modes of the dialect's `grid_sample`.
@@ -45,8 +45,8 @@ def _sampled_at_points(x: Tensor, grid: Tensor, method: str, padding_mode: str, 
     """Each point reads the elements around it, which have weights along each dimension."""
     sizes = [int(n or 0) for n in x.shape[2:]]
     spatial = len(sizes)
-    places = [F.select(grid, -1, spatial - 1 - i) for i in range(spatial)]
-    at = [_unnormalized(p, n, align_corners) for p, n in zip(places, sizes, strict=True)]
+    coordinates = [F.select(grid, -1, spatial - 1 - i) for i in range(spatial)]
+    at = [_unnormalized(p, n, align_corners) for p, n in zip(coordinates, sizes, strict=True)]
     if padding_mode != "zeros" and method != "cubic":
         at = [_inside(p, n, padding_mode, align_corners) for p, n in zip(at, sizes, strict=True)]
     terms = [_terms(p, method) for p in at]
@@ -109,11 +109,11 @@ def _combined(choice: Any, sizes: list[int], padding_mode: str, align_corners: i
     index: Any = None
     valid: Any = None
     weight: Any = None
-    for (place, share), size in zip(choice, sizes, strict=True):
-        ok = F.logical_and(F.ge(place, 0.0), F.le(place, float(size - 1)))
+    for (coordinate, share), size in zip(choice, sizes, strict=True):
+        ok = F.logical_and(F.ge(coordinate, 0.0), F.le(coordinate, float(size - 1)))
         valid = ok if valid is None else F.logical_and(valid, ok)
         mode = "border" if padding_mode == "zeros" else padding_mode
-        own = F.cast(F.rint(_inside(place, size, mode, align_corners)), dtypes.int64)
+        own = F.cast(F.rint(_inside(coordinate, size, mode, align_corners)), dtypes.int64)
         index = own if index is None else F.add(F.mul(index, size), own)
         weight = share if weight is None else F.mul(weight, share)
     return index, valid, weight
@@ -149,16 +149,16 @@ def _roi_align(
 
 def _sampled(first: float, length: float, count: int, ratio: int, size: int) -> tuple[np.ndarray, np.ndarray]:
     """The two elements of a dimension around each sample of each part of a region, and their weights:
-    `(count, samples, 2)`. Samples outside weigh nothing.
+    `(count, samples, 2)`. Samples outside have the weight 0.
     """
     samples = ratio or max(math.ceil(length / count), 1)
     expect_small(count * samples * size, "samples of a region")
-    places = first + (np.arange(count)[:, None] + (np.arange(samples) + 0.5) / samples) * length / count
-    inside = np.clip(places, 0, size - 1)
+    coordinates = first + (np.arange(count)[:, None] + (np.arange(samples) + 0.5) / samples) * length / count
+    inside = np.clip(coordinates, 0, size - 1)
     low = inside.astype(np.int64)
     share = np.stack([low + 1 - inside, inside - low], -1)
     positions = np.stack([low, np.minimum(low + 1, size - 1)], -1)
-    return positions, np.where(((places >= -1) & (places <= size))[..., None], share, 0)
+    return positions, np.where(((coordinates >= -1) & (coordinates <= size))[..., None], share, 0)
 
 
 def _averages(image: Tensor, rows: Any, columns: Any) -> Tensor:

@@ -178,15 +178,17 @@ def _positions(own: int, result: int, factor: float, mode: str, region: Any) -> 
 def _weights(
     at: np.ndarray, size: int, mode: str, scale: float, a: float, exclude_outside: bool, antialias: bool
 ) -> np.ndarray:
-    """The matrix whose rows weigh the elements of a dimension; positions outside count at the ends."""
+    """The matrix whose rows are the weights of the elements of a dimension; positions outside are clamped to the
+    ends.
+    """
     expect_small(len(at) * size, "weights along a resized axis")
     reach = math.ceil((2 if mode == "cubic" else 1) / scale)
     kernel = _cubic if mode == "cubic" else _linear
     matrix = np.zeros((len(at), size))
-    for row, place in enumerate(at):
-        base = math.floor(place)
+    for row, coordinate in enumerate(at):
+        base = math.floor(coordinate)
         neighbours = np.arange(base - reach + 1, base + reach + 1)
-        weights = kernel(np.abs(neighbours - place) * scale, a)
+        weights = kernel(np.abs(neighbours - coordinate) * scale, a)
         inside = (neighbours >= 0) & (neighbours < size)
         if exclude_outside:
             weights = np.where(inside, weights, 0)

@@ -8,7 +8,7 @@ import numpy as np
 
 from oneflow.frontend import functional as F  # noqa: N812
 from oneflow.frontend.importers.onnx.errors import OnnxError
-from oneflow.frontend.importers.onnx.graph import Graph
+from oneflow.frontend.importers.onnx.graph import OnnxGraph
 from oneflow.frontend.importers.onnx.host import as_sizes
 from oneflow.frontend.importers.onnx.table import builder
 
@@ -63,7 +63,7 @@ def _concat(values: list[Any], *, axis: int, new_axis: int = 0, node: Any) -> An
 
 
 @builder("SequenceMap", raw=True)
-def _map(values: list[Any], *others: Any, body: Graph, node: Any) -> Any:
+def _map(values: list[Any], *others: Any, body: OnnxGraph, node: Any) -> Any:
     items = [node.call(body, v, *(f[i] if isinstance(f, list) else f for f in others)) for i, v in enumerate(values)]
     return tuple(list(column) for column in zip(*items, strict=True))
 

@@ -85,10 +85,10 @@ def _mel_weight_matrix(
     expect_small(size * count, "weights of mels")
     first, last = (2595 * np.log10(1 + float(v) / 700) for v in (low, high))
     mels = first + np.arange(count + 2) * (last - first) / (count + 2)
-    places = ((size + 1) * (700 * (10 ** (mels / 2595) - 1)) // sampling).astype(int)
+    bin_edges = ((size + 1) * (700 * (10 ** (mels / 2595) - 1)) // sampling).astype(int)
     matrix = np.zeros((size // 2 + 1, count))
     for i in range(count):
-        lower, centre, upper = places[i : i + 3]
+        lower, centre, upper = bin_edges[i : i + 3]
         if centre == lower:
             matrix[centre, i] = 1
         else:

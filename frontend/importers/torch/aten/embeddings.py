@@ -1,4 +1,4 @@
-"""Bags of rows of a table: sums, means and maxima of the rows at positions, which offsets cut into bags."""
+"""Bags of rows of a table: sums, means and maxima of the rows at positions, which offsets divide into bags."""
 
 from __future__ import annotations
 

@@ -146,7 +146,10 @@ REFUSED = {
     "an integer to a negative power": (lambda x: x**-1, "expected an exponent of at least 0 for integers, got -1"),
     "a float alpha of integers": (lambda x: x.add(x, alpha=1.5), "expected an integer as alpha of integers"),
     "alpha as text": (lambda x: x.add(x, alpha="2"), "expected alpha to be a number, got '2'"),
-    "steps": (lambda _: flow.linspace(0, 1, 2.5), "expected steps of linspace as an integer of at least 0, got 2.5"),
+    "steps": (
+        lambda _: flow.linspace(0, 1, 2.5),  # type: ignore[arg-type]
+        "expected steps of linspace as an integer of at least 0, got 2.5",
+    ),
     "a border of no kind": (
         lambda x: F.pad(x, (1, 1), "mirror"),
         'expected mode "constant", "reflect", "replicate" or "circular" for pad, got \'mirror\'',

@@ -51,8 +51,8 @@ def test_ctc_loss(reduction):
 def test_targets_one_after_the_other():
     flat = np.concatenate([row[:n] for row, n in zip(TARGETS, LENGTHS[1], strict=True)])
     log_probs = F.log_softmax(flow.tensor(SCORES), -1)
-    both = [F.ctc_loss(log_probs, t, *LENGTHS, reduction="none").numpy() for t in (TARGETS, flat)]
-    np.testing.assert_array_equal(*both)
+    padded, joined = (F.ctc_loss(log_probs, t, *LENGTHS, reduction="none").numpy() for t in (TARGETS, flat))
+    np.testing.assert_array_equal(padded, joined)
 
 
 def test_lengths_beyond_the_operands_are_refused():

@@ -192,8 +192,8 @@ BAD = {
     "randint": (lambda: flow.randint(3, 3, (2,)), "low below high"),
     "normal": (lambda: flow.normal(0.0, -1.0, (2,)), "deviation of at least 0"),
     "multinomial": (lambda: flow.multinomial(flow.tensor([1.0, 0.0]), 2), "2 weights other than 0"),
-    "generator": (lambda: flow.rand(2, generator=3), "flow.Generator"),
-    "quantile": (lambda: flow.quantile(t(A), 1.5), "shares from 0 to 1"),
+    "generator": (lambda: flow.rand(2, generator=3), "flow.Generator"),  # type: ignore[call-overload]
+    "quantile": (lambda: flow.quantile(t(A), 1.5), "fractions from 0 to 1"),
     "roc_auc_score": (lambda: flow.roc_auc_score(flow.ones(2), flow.ones(2)), "both classes"),
     "max_unpool": (lambda: F.max_unpool1d(t(A), t(INTS), 2, output_size=(9,)), "output_size less than"),
     "out shape": (lambda: flow.add(t(A), 1, out=flow.zeros(3)), "expected out of add to take"),

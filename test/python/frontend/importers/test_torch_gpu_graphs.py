@@ -14,7 +14,7 @@ from torch.fx.experimental.symbolic_shapes import (  # noqa: E402
     StatelessSymbolicContext,
 )
 
-from oneflow.frontend.importers.torch.graph import Graph  # noqa: E402
+from oneflow.frontend.importers.torch.fx_interpreter import FxInterpreter  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -29,7 +29,9 @@ def compiled(function, arrays, dynamic_axis=None):
         kinds = [DimDynamic.DYNAMIC if axis == dynamic_axis else DimDynamic.STATIC for axis in range(array.ndim)]
         tensors.append(mode.from_tensor(array, symbolic_context=StatelessSymbolicContext(dynamic_sizes=kinds)))
     with mode:
-        graph = Graph(make_fx(function)(*(torch.empty(x.shape, dtype=x.dtype, device="cuda") for x in tensors)))
+        graph = FxInterpreter(
+            make_fx(function)(*(torch.empty(x.shape, dtype=x.dtype, device="cuda") for x in tensors))
+        )
     return flow.compile(specs=graph.specs)(lambda *tensors: graph.run(tensors))
 
 

@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is an extra")
 from torch import nn  # noqa: E402
 from torch.export import Dim  # noqa: E402
 
-from oneflow.frontend.importers.torch.graph import Graph  # noqa: E402, F401  (fills the table)
+from oneflow.frontend.importers.torch.fx_interpreter import FxInterpreter  # noqa: E402, F401  (fills the table)
 from oneflow.frontend.importers.torch.table import ATEN  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")

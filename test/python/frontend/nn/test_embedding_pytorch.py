@@ -72,7 +72,7 @@ def test_an_index_that_is_no_row_is_an_error_at_the_user_s_line():
 def test_unsupported_embedding_options_are_refused():
     for name in ("sparse", "scale_grad_by_freq"):
         with pytest.raises(ValueError, match="expected scale_grad_by_freq and sparse to be False"):
-            flow.nn.Embedding(7, 4, **{name: True})
+            flow.nn.Embedding(7, 4, **{name: True})  # type: ignore[arg-type]  # other parameters are no bools
         with pytest.raises(OneFlowError, match=f"expected {name}=False, got True"):
             flow.nn.functional.embedding(flow.tensor(AT), flow.tensor(ROWS), **{name: True})
 

@@ -90,7 +90,7 @@ def test_further_layers():
     norm = nn.RMSLayerNorm(3)
     rms = np.sqrt((x.numpy() ** 2).mean(1, keepdims=True) + 1e-6)
     np.testing.assert_allclose(norm(x).numpy(), x.numpy() / rms, rtol=1e-5)
-    assert list(nn.ModuleDict([["a", fused], ["b", norm]])) == [*nn.ParameterDict([("a", norm.weight)]), "b"]
+    assert list(nn.ModuleDict([("a", fused), ("b", norm)])) == [*nn.ParameterDict([("a", norm.weight)]), "b"]
     net = nn.SyncBatchNorm.convert_sync_batchnorm(nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3)))
     assert type(net[1]) is nn.SyncBatchNorm and list(net.state_dict())[2] == "1.weight"
     weight = nn.init.orthogonal_(flow.empty(3, 5), gain=2.0).numpy()

@@ -160,7 +160,11 @@ def job_of(body, type="predict"):
             "predict",
             "expected tensor<2xf32> for 'w'",
         ),
-        (lambda x: flow.get_variable("w", (2,), regularizer=1), "predict", "pass weight_decay to the optimizer"),
+        (
+            lambda x: flow.get_variable("w", (2,), regularizer=1),  # type: ignore[arg-type]
+            "predict",
+            "pass weight_decay to the optimizer",
+        ),
     ],
 )
 def test_jobs_that_are_refused(body, kind, message):

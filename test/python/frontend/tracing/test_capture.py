@@ -196,7 +196,7 @@ def test_gradients_are_accumulated_and_cleared():
 
 
 def test_comparisons_with_none():
-    t = flow.ones(2)
+    t: Any = flow.ones(2)
     assert (t == None) is False and (t != None) is True  # noqa: E711
     assert None not in [t] and [t].count(None) == 0
     assert flow.compile(lambda x: x + 1 if x != None else x)(X).tolist() == (X + 1).tolist()  # noqa: E711

@@ -1,5 +1,7 @@
 """Functionalization: updates in place of tensors that a compiled function makes, as in eager mode and in PyTorch."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -222,7 +224,7 @@ def test_a_traced_position_out_of_range_is_an_error_of_the_run():
 
 def test_a_state_that_is_captured():
     """A buffer is written in place at a position that is an argument."""
-    cache = flow.zeros(4, 3)
+    cache: Any = flow.zeros(4, 3)
     memory = cache.numpy()
     put = flow.compile(lambda at, row: cache.__setitem__(at, row) or cache.sum())
     for i in (2, 0):

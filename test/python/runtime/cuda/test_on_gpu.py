@@ -10,6 +10,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -77,8 +78,15 @@ def test_samples_on_a_gpu(sample, dtype, context):
             assert_close(one, other, sample.tolerance(dtype), f"{sample} {dtype} result {number}")
 
 
-UNARY = [flow.relu, flow.tanh, flow.sigmoid, flow.exp, flow.softmax, lambda x: x - x.mean(1, keepdim=True)]
-BINARY = [flow.add, flow.mul, flow.maximum, lambda a, b: a @ b.transpose(0, 1) @ b]
+UNARY: list[Callable[..., Any]] = [
+    flow.relu,
+    flow.tanh,
+    flow.sigmoid,
+    flow.exp,
+    flow.softmax,
+    lambda x: x - x.mean(1, keepdim=True),
+]
+BINARY: list[Callable[..., Any]] = [flow.add, flow.mul, flow.maximum, lambda a, b: a @ b.transpose(0, 1) @ b]
 
 
 def random_function(seed):
@@ -146,8 +154,8 @@ def test_gradients_of_attention_with_many_queries(sizes, is_causal):
     given = [floats(12, *s, seed=number).astype(np.float16) for number, s in enumerate(rows)]
 
     def function(q, k, v, dy):
-        def loss(*x):
-            return (flow.nn.functional.scaled_dot_product_attention(*x, is_causal=is_causal) * dy).float().sum()
+        def loss(q, k, v):
+            return (flow.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=is_causal) * dy).float().sum()
 
         return flow.grad(loss, argnums=(0, 1, 2))(q, k, v)
 
@@ -279,8 +287,9 @@ def test_a_position_out_of_range():
 
 
 def test_memory_that_runs_out():
+    stream: Any = flow.cuda.current_stream()
     with pytest.raises(MemoryError, match="bytes are free"):
-        CudaArray.empty((1 << 44,), flow.float32, flow.cuda.current_stream())
+        CudaArray.empty((1 << 44,), flow.float32, stream)
     assert flow.ones(4, device="cuda").sum().item() == 4
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 pytest.importorskip("onnx.helper")
-from oneflow.frontend.importers.onnx.graph import Graph, Input, Model, Node
+from oneflow.frontend.importers.onnx.graph import Input, Model, Node, OnnxGraph
 from oneflow.frontend.importers.onnx.program import OnnxProgram
 
 
@@ -17,7 +17,7 @@ def test_operands_that_are_read_on_the_host_are_no_parameters():
     nodes = (node("Mul", ("x", "w"), ("y",)), node("Resize", ("y", "", "scales"), ("z",), mode="nearest"))
     constants = {"w": np.array([2.0], np.float32), "scales": np.array([1, 1, 2, 2], np.float32)}
     inputs, outputs = (Input("x", None, None),), (Input("z", None, None),)
-    program = OnnxProgram(Model(Graph("g", inputs, outputs, nodes, constants), {}, {"": 13}))
+    program = OnnxProgram(Model(OnnxGraph("g", inputs, outputs, nodes, constants), {}, {"": 13}))
     assert [name for name, _ in program.named_parameters()] == ["w"]
     x = np.ones((1, 1, 2, 2), np.float32)
     np.testing.assert_array_equal(np.asarray(program(x)), np.full((1, 1, 4, 4), 2.0))

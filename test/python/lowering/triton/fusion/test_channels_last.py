@@ -175,7 +175,9 @@ def test_grouped_convolutions_and_their_gradients(channels, made):
     shapes = [(2, channels, 7, 6), (made, channels // 2, 3, 3), (made,)]
 
     def gradients(x, w, b):
-        return flow.value_and_grad(lambda *a: (F.conv2d(*a, padding=1, groups=2) ** 2).sum(), (0, 1, 2))(x, w, b)
+        return flow.value_and_grad(lambda x, w, b: (F.conv2d(x, w, b, padding=1, groups=2) ** 2).sum(), (0, 1, 2))(
+            x, w, b
+        )
 
     program = check(traced(gradients, shapes), *arrays(shapes), rtol=5e-4, atol=2e-3)
     assert ("oneflow.transpose" in "".join(s.text for s in program.sources.values())) == (channels == 16)

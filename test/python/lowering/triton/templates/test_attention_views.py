@@ -297,8 +297,8 @@ def test_dropout_is_independent_of_layout():
 
     def attention(turn):
         def run(dy, *operands):
-            def inner(*x):
-                out = F.scaled_dot_product_attention(*map(turn, x), dropout_p=0.25)
+            def inner(q, k, v):
+                out = F.scaled_dot_product_attention(turn(q), turn(k), turn(v), dropout_p=0.25)
                 return turn(out)
 
             flow.manual_seed(3)

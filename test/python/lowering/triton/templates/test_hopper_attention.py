@@ -34,8 +34,8 @@ FEW = 208
 
 
 def lower(batch, heads, groups, length, size, width, out, is_causal, mask=False, scale=None, dtype=flow.bfloat16):
-    def function(q, k, v, *added):
-        return flow.nn.functional.scaled_dot_product_attention(q, k, v, *added, is_causal=is_causal, scale=scale)
+    def function(q, k, v, mask=None):
+        return flow.nn.functional.scaled_dot_product_attention(q, k, v, mask, is_causal=is_causal, scale=scale)
 
     shapes: list[tuple[int, ...]] = [
         (batch, heads, length, width), (batch, groups, size, width), (batch, groups, size, out)
@@ -54,9 +54,9 @@ def program_of(function, shapes, dtype):
 
 
 def lower_gradients(batch, heads, groups, length, size, width, out, is_causal, mask=False, dtype=flow.bfloat16):
-    def gradients(dy, q, k, v, *added):
-        def function(*x):
-            y = flow.nn.functional.scaled_dot_product_attention(*x, *added, is_causal=is_causal)
+    def gradients(dy, q, k, v, mask=None):
+        def function(q, k, v):
+            y = flow.nn.functional.scaled_dot_product_attention(q, k, v, mask, is_causal=is_causal)
             return (y * dy).sum()
 
         return flow.grad(function, argnums=(0, 1, 2))(q, k, v)

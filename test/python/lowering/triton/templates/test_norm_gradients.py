@@ -69,7 +69,7 @@ def residual(shape, dtype):
     """The gradient of the rows added to another tensor, its sums over rows, and the gradients of the parameters."""
 
     def gradients(x, gamma, beta, dy, other):
-        normalized = lambda x, *pair: flow.nn.functional.layer_norm(x, shape[-1:], *pair, eps=EPSILON)  # noqa: E731
+        normalized = lambda x, w, b: flow.nn.functional.layer_norm(x, shape[-1:], w, b, EPSILON)  # noqa: E731
         y, pull = flow.vjp(normalized, x, gamma, beta)
         dx, dgamma, dbeta = pull(dy)
         total = dx + other

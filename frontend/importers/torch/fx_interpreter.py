@@ -1,6 +1,6 @@
-"""FX graphs of functional ATen operators, run with tensors of this library.
+"""An interpreter of FX graphs of functional ATen operators, with tensors of this library.
 
-In a trace that gives the operations of a program, in eager mode it computes the values.
+In a trace the interpreter records the operations of a program, in eager mode it computes the values.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from oneflow.frontend.importers.torch.sizes import Sizes
 from oneflow.frontend.importers.torch.table import ATEN, Result, name_of
 from oneflow.frontend.importers.torch.updates import counterpart, updated_values
 
-#: Operators that compute nothing: checks of what the sizes and types are.
+#: Operators that compute nothing: checks of sizes and types.
 _CHECKS = re.compile(r"_assert_|sym_constrain_range|_functional_assert|assert_async")
-#: Arguments that say where and how a tensor lies in memory.
+#: Arguments for the device and the memory layout of a tensor.
 _IN_MEMORY = frozenset(("layout", "device", "pin_memory", "memory_format", "non_blocking"))
 #: The errors that builders raise on unsupported arguments.
 _REFUSALS = (OneFlowError, TypeError, ValueError, IndexError, KeyError, OverflowError, NotImplementedError)
@@ -40,8 +40,8 @@ _STACK_FRAME = re.compile(r'File "(.+)", line (\d+)')
 
 @dataclass(frozen=True)
 class Input:
-    """A placeholder: a tensor, a size (`spec` of `size_spec`), a floating-point number, or what the program does not
-    use (None).
+    """A placeholder: a tensor, a size (`spec` of `size_spec`), a floating-point number, or None for a
+    value that the program does not use.
     """
 
     name: str
@@ -50,22 +50,22 @@ class Input:
 
 
 def _function(module: fx.GraphModule, node: fx.Node) -> fx.GraphModule | None:
-    """The graph that a node names, which a higher-order operator runs."""
+    """The graph that a `get_attr` node refers to, which a higher-order operator runs."""
     value = getattr(module, node.target) if node.op == "get_attr" and hasattr(module, node.target) else None
     return value if isinstance(value, fx.GraphModule) else None
 
 
 def size_spec(name: str) -> TensorSpec:
-    """A size as an argument: it is the first dimension of a tensor without elements."""
+    """A size as an argument: the first dimension of a tensor without elements."""
     return TensorSpec((None, 0), dtype_of(torch.int8), name)
 
 
-class Graph:
-    """An FX graph whose operators are in the table.
+class FxInterpreter:
+    """Runs an FX graph whose operators are in the table.
 
     Raises:
-        UnsupportedError: some are not, all are named, with their reasons; or the graph updates tensors that others
-            may share memory with.
+        UnsupportedError: operators are not in the table (the message has all of them, with the reasons), or the graph
+            updates tensors that may share memory with other tensors.
     """
 
     def __init__(self, module: fx.GraphModule, names: dict[str, str] | None = None) -> None:
@@ -78,12 +78,12 @@ class Graph:
             raise UnsupportedError(missing)
         names = names or {}
         self._updated_values = updated_values(self.nodes)
-        self.functions = {n.target: Graph(f) for n in self.nodes if (f := _function(module, n)) is not None}
+        self.functions = {n.target: FxInterpreter(f) for n in self.nodes if (f := _function(module, n)) is not None}
         self.inputs = [_input(n, names.get(n.name, n.name)) for n in self.nodes if n.op == "placeholder"]
 
     @property
     def outputs(self) -> Sequence[Any]:
-        """The nodes, numbers and None that the graph returns."""
+        """The nodes, numbers and None values that the graph returns."""
         returned: Any = self.nodes[-1].args[0]
         return returned if isinstance(returned, (list, tuple)) else [returned]
 
@@ -116,13 +116,13 @@ class Graph:
 
 
 def _constant(tensor: torch.Tensor) -> Tensor:
-    """A tensor that the graph holds, which has elements also where PyTorch traces with tensors that have none."""
+    """A constant of the graph, with elements also while PyTorch traces with fake tensors."""
     with unset_fake_temporarily():
         return as_tensor(to_array(tensor))
 
 
 def _bound(node: fx.Node, tensor: Tensor, sizes: Sizes) -> Any:
-    """An input, whose sizes are noted."""
+    """An input; its symbolic sizes are bound."""
     value = node.meta["val"]
     if isinstance(value, (torch.SymInt, torch.SymFloat)):
         number = tensor.size(0) if isinstance(value, torch.SymInt) else tensor
@@ -160,7 +160,7 @@ def _is_known(node: fx.Node) -> bool:
 
 
 def _is_number(node: fx.Node) -> bool:
-    """Whether the result is a number that the sizes of the program give."""
+    """Whether the result is a number that is computed from sizes."""
     value = node.meta.get("val")
     return isinstance(value, (int, float, torch.SymInt, torch.SymFloat)) and not isinstance(value, bool)
 
@@ -171,7 +171,7 @@ def _name(node: fx.Node) -> str:
 
 
 def source_location_of(node: fx.Node) -> SourceLocation:
-    """The line of the user's program that a node comes from; without a line, a location with the name of the node."""
+    """The line of the user's program that made a node; without a line, a location with the name of the node."""
     lines = _STACK_FRAME.findall(node.meta.get("stack_trace") or "")
     return SourceLocation(lines[-1][0], int(lines[-1][1]), 1) if lines else SourceLocation(f"<{node.name}>", 1, 1)
 
@@ -226,7 +226,7 @@ def _known_dtype(dtype: torch.dtype) -> DType | None:
 
 
 def _checked(node: fx.Node, result: Any, expected: Any) -> Any:
-    """The results in the element types, and with the static sizes, that PyTorch gives them.
+    """The results in the element types, and with the static sizes, that they have in PyTorch.
 
     Raises:
         UnsupportedError: a result has another shape than in PyTorch.
