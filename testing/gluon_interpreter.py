@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import scipy.special
 
-from oneflow.testing.device_functions import KINDS, POINTEES, instruction, libdevice
+from oneflow.runtime.user_ops.device_functions import KINDS, POINTEES, instruction, libdevice
 
 #: Functions of elements.
 ELEMENTWISE: dict[str, Callable[..., Any]] = {

@@ -4,6 +4,7 @@ import ast
 import importlib.util
 import re
 import statistics
+import tomllib
 import warnings
 from pathlib import Path
 
@@ -244,6 +245,29 @@ def test_modules_that_are_imported_late_exist():
     names = {name for text in texts for name in re.findall(r'\blazy\("(oneflow\.[\w.]+)"\)', text)}
     assert len(names) > 10 and not [name for name in sorted(names) if importlib.util.find_spec(name) is None]
     assert all(hasattr(testing, name) for name in testing._HOMES)
+
+
+#: Modules that name modules of later layers, and why: the names are not imported there.
+LATER_LAYERS = {
+    "dialect/mypy_plugin.py": "mypy gives the plugin the name of a decorator",
+    "testing/lit_config.py": "commands of RUN lines are processes of their own",
+}
+
+
+def test_modules_that_are_imported_late_are_in_earlier_layers():
+    """The linter reads import statements; names of modules in strings keep the direction of imports as well."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    contract = next(c for c in contracts if c["name"] == "Imports go one way")
+    order = [layer.removeprefix("oneflow.") for layer in contract["layers"]]
+    later: dict[str, str] = {}
+    for path in MODULES:
+        own = order.index(name(path).split("/")[0])
+        for node in ast.walk(ast.parse(path.read_text())):
+            text = node.value if isinstance(node, ast.Constant) else None
+            named = re.fullmatch(r"oneflow\.(\w+)\.[\w.]+", text) if isinstance(text, str) else None
+            if named and named[1] in order[:own]:
+                later[name(path)] = named[0]
+    assert later.keys() == LATER_LAYERS.keys(), f"modules that name modules of later layers: {later}"
 
 
 def names_of_lazy_modules() -> set[tuple[str, str]]:
