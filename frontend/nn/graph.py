@@ -1,4 +1,4 @@
-"""Whole programs in one: `Graph`, OneFlow's class for a model or a training step that is compiled.
+"""`Graph`, OneFlow's class for a model or a training step as one compiled program; micro-batches (1F1B).
 
 class Step(flow.nn.Graph):
     def __init__(self, model, optimizer):
@@ -40,7 +40,7 @@ from oneflow.frontend.tracing.traced import Traced
 _numbers = itertools.count()
 
 
-def _parts_of(x: Any, steps: int) -> Sequence[Any]:
+def _micro_batches_of(x: Any, steps: int) -> Sequence[Any]:
     """Equal parts of a tensor along the first dimension; values without dimensions as they are, for each part."""
     if not isinstance(x, Tensor) or not x.rank:
         return [x] * steps
@@ -51,7 +51,7 @@ def _parts_of(x: Any, steps: int) -> Sequence[Any]:
 
 
 def _joined(values: Sequence[Any]) -> Any:
-    """The results of the parts of a batch: tensors along the first dimension, or as a vector; the first of others."""
+    """The results of the micro-batches: tensors along the first dimension, or as a vector; the first of others."""
     if not isinstance(values[0], Tensor):
         return values[0]
     return F.cat(list(values), 0) if values[0].rank else F.stack(list(values), 0)
@@ -191,7 +191,7 @@ class Graph(Stateful):
         guard(getattr, self.config, "accumulation_steps")
         guard(getattr, self.config, "zero")
         with self._amp(), loss_scale(self._loss_scale()):
-            result = self._build_parts(args, kwargs)
+            result = self._build_micro_batches(args, kwargs)
         parameters = self._parameters()
         if self._optimizers and not parameters:
             raise fail(
@@ -205,27 +205,27 @@ class Graph(Stateful):
         return result, None
 
     def _loss_scale(self) -> Callable[[], float] | None:
-        """The factor of losses: that of the scaler, for one part of the batch."""
+        """The factor of losses: that of the scaler, for one micro-batch."""
         steps, scaler = self.config.accumulation_steps, self._scaler
         if steps == 1:
             return None if scaler is None else scaler.get_scale
         return lambda: (1.0 if scaler is None else scaler.get_scale()) / steps
 
-    def _build_parts(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The result of `build`, or the joined results of `build` for each part of the batch."""
+    def _build_micro_batches(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The result of `build`, or the joined results of `build` for each micro-batch."""
         steps = self.config.accumulation_steps
         if steps == 1:
-            return self._build_part(args, kwargs, None)
+            return self._build_micro_batch(args, kwargs, None)
         leaves, tree = flatten((args, kwargs))
-        parts = zip(*(_parts_of(x, steps) for x in leaves), strict=True) if leaves else [()] * steps
+        micro_batches = zip(*(_micro_batches_of(x, steps) for x in leaves), strict=True) if leaves else [()] * steps
         results: list[Any] = []
         with _trace().interleaved(self._stages()):
-            for a, k in map(tree.unflatten, parts):
-                results.append(flatten(self._build_part(a, k, results[-1][0] if results else None)))
+            for a, k in map(tree.unflatten, micro_batches):
+                results.append(flatten(self._build_micro_batch(a, k, results[-1][0] if results else None)))
         return results[0][1].unflatten([_joined(x) for x in zip(*(r for r, _ in results), strict=True)])
 
-    def _build_part(self, args: tuple[Any, ...], kwargs: dict[str, Any], earlier: Sequence[Any] | None) -> Any:
-        """The result of `build`; `earlier` are the results for the part of the batch before this part."""
+    def _build_micro_batch(self, args: tuple[Any, ...], kwargs: dict[str, Any], earlier: Sequence[Any] | None) -> Any:
+        """The result of `build`; `earlier` are the results for the micro-batch before this one."""
         after = next((x for x in earlier or () if isinstance(x, Tensor)), None)
         parameters = [p for part in self._modules() for p in part.parameters()]
         parameters += [p for optimizer, _ in self._optimizers for g in optimizer.param_groups for p in g["params"]]

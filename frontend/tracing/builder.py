@@ -262,7 +262,7 @@ class TraceBuilder(IRBuilder, TensorBuilder):
     @contextmanager
     def interleaved(self, count: int) -> Iterator[None]:
         """A context in which the backward pass of a loss waits until `count` losses are computed, so that the stages
-        of a pipeline compute at the same time. A gradient that is read or set ends the wait.
+        of a pipeline compute at the same time (the 1F1B schedule). A gradient that is read or set ends the wait.
         """
         self._most_waiting = count - 1
         yield

@@ -1,4 +1,4 @@
-"""Instructions of GPUs that kernels are built of: what one instruction does, on every GPU that has it.
+"""GPU instructions of tensor cores (mma, wgmma, tcgen05) and TMA (blocks, shared-memory swizzle), on every GPU.
 
 Numbers are from the PTX ISA (https://docs.nvidia.com/cuda/parallel-thread-execution).
 """
