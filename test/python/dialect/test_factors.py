@@ -1,18 +1,10 @@
 """SBP rules as factors: addends, biases and linear operands."""
 
 from types import SimpleNamespace
-from typing import Any
 
-from samples import SAMPLES
-
-from oneflow.dialect import ops  # noqa: F401
-from oneflow.dialect.record import REGISTRY, Absent
 from oneflow.dialect.sbp import Factors, common_axes
 from oneflow.dialect.tensor_desc import TensorDesc, parse_desc
-from oneflow.testing.checks import described, make_case
 
-#: The least share of SBP rules that are factors.
-SHARE = 0.7
 SUMS = Factors("r c, r c -> r c")
 
 
@@ -78,16 +70,3 @@ def test_a_size_of_one_is_no_split_with_addends():
 
 def test_common_axes_are_those_of_all_tensors():
     assert common_axes([desc("tensor<4x1x2xf32>"), desc("tensor<3x5xf32>")]) == ["d0 _ _", "d0 _"]
-
-
-def rule_of(name: str) -> object:
-    """The SBP rule of an operator at its first sample."""
-    rule: Any = REGISTRY[name].sbp
-    sample = next(s for s in SAMPLES if s.op == name)
-    return rule if isinstance(rule, Factors) else rule(described(make_case(sample, sample.dtypes[0], REGISTRY)))
-
-
-def test_most_rules_are_factors():
-    names = sorted({s.op for s in SAMPLES} & {r.name for r in REGISTRY if not isinstance(r.sbp, Absent)})
-    factors = [name for name in names if isinstance(rule_of(name), Factors)]
-    assert len(names) > 500 and len(factors) >= SHARE * len(names)

@@ -160,7 +160,7 @@ def test_files_that_are_damaged(tmp_path, damaged, match):
         OFRecordReader(tmp_path)()
     compiled = flow.compile(OFRecordReader(tmp_path, record_bytes=9))
     for _ in range(2):
-        with pytest.raises(RunError, match=rf"ofrecordreader: .*{match}.*test_readers.py:\d+"):
+        with pytest.raises(RunError, match=rf"ofrecordreader: .*{match}.*test_ofrecord_readers.py:\d+"):
             compiled()
 
 
