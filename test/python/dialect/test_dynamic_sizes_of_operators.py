@@ -47,7 +47,7 @@ def loosened(call):
 
 
 @pytest.mark.parametrize("name", COMPUTED)
-def test_meaning_with_unknown_sizes(name):
+def test_evaluation_with_dynamic_sizes(name):
     each([(s,) for s in COMPUTED[name]], check_meaning)
 
 

@@ -32,7 +32,7 @@ def test_addends_follow_the_operands_in_order():
     assert texts(Factors("m k, k n -> m n").plus("n").plus("m n"))[2] == "B, S(1), S(0), S(1) -> S(1)"
 
 
-def test_sides_have_the_addends():
+def test_factors_of_operands_and_results_contain_addends():
     assert Factors("m k, n k -> m n").plus("n").sides() == ([["m", "k"], ["n", "k"], ["n"]], [["m", "n"]])
 
 
@@ -47,7 +47,7 @@ def test_missing_operands_are_skipped_and_repeated_ones_counted():
     assert texts(SUMS.linear_in(op, "x"))[2:] == ["P, P -> P"]
 
 
-def test_results_that_stay_whole():
+def test_results_that_are_not_split():
     op = SimpleNamespace(inputs={"x": 1})
     assert texts(Factors("_ -> _, _").linear_in(op, "x", results=(1,))) == ["P -> B, P"]
 
@@ -63,7 +63,7 @@ def test_summing_results_are_sums_over_the_factors_that_they_lack():
     assert texts(gradient.linear_in(op, "dy", results=(0, 1)))[2:] == ["P, B, B -> P, P"]
 
 
-def test_a_size_of_one_is_no_split_with_addends():
+def test_dimensions_of_size_one_are_not_split():
     found = Factors("m k, n k -> m n").plus("n").signatures([(1, 4), (2, 4), (2,)])
     assert [str(s) for s in found] == ["S(1), S(1), P -> P", "B, S(0), S(0) -> S(1)"]
 

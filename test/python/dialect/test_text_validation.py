@@ -121,7 +121,7 @@ LATER_BLOCK = """func.func @f() -> f32 {
 @pytest.mark.parametrize(
     "definition", ["^b(%i: f32):", '%i = "x.y"() : () -> f32', '%i:2 = "x.y"() : () -> (f32, f32)']
 )
-def test_wrong_text_with_forward_references_is_not_parsed_here(
+def test_wrong_text_with_forward_references_is_not_parsed_in_this_process(
     definition: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After such an error the parser writes to freed memory."""

@@ -177,7 +177,7 @@ SCRIPTS = (gan, accumulation, recurrent, contrast, tuning)
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda f: f.__name__)
-def test_losses_of_scripts(script):
+def test_losses_of_training_scripts_equal_pytorch(script):
     expected = script(torch, same, same)
     for way, (model, whole) in WAYS.items():
         np.testing.assert_allclose(script(flow, model, whole), expected, 1e-4, 1e-6, err_msg=way)

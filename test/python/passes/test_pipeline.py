@@ -186,7 +186,7 @@ def test_reproducers_run_scripts_up_to_their_operators(tmp_path: Path) -> None:
         )
 
 
-def test_failure_of_upstream_in_a_run_is_found(context: ir.Context, tmp_path: Path) -> None:
+def test_failing_mlir_passes_are_reproduced(context: ir.Context, tmp_path: Path) -> None:
     """The pass that fails is named, also where MLIR ran several at once."""
     text = "builtin.module(cse,canonicalize,one-shot-bufferize,cse)"
     context.allow_unregistered_dialects = True
@@ -215,7 +215,7 @@ def test_verify_each_can_be_turned_off(context: ir.Context) -> None:
 
 
 @pytest.mark.parametrize("enabled", [True, False])
-def test_garbage_is_not_collected_meanwhile(enabled: bool, context: ir.Context, monkeypatch: Any) -> None:
+def test_garbage_is_not_collected_during_passes(enabled: bool, context: ir.Context, monkeypatch: Any) -> None:
     """The collector would visit all objects repeatedly. The setting is restored, also after a failing pass."""
     seen: list[bool] = []
     module = module_of(context)

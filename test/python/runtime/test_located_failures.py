@@ -44,7 +44,7 @@ def test_a_position_of_a_compiled_function() -> None:
                 program(np.ones(3, np.float32), *arguments)
 
 
-def test_equal_programs_in_other_places_share_an_object_and_not_the_place() -> None:
+def test_equal_programs_share_an_object_but_not_the_location() -> None:
     """Locations are no part of the cache key."""
 
     def first(x: Any, i: Any) -> Any:
@@ -103,7 +103,7 @@ def test_a_dynamic_dimension_is_not_broadcast() -> None:
     np.testing.assert_array_equal(summed, 2 * ones(4, 3))
 
 
-def test_eager_mode_has_no_place() -> None:
+def test_errors_of_eager_mode_have_no_location() -> None:
     """The traceback contains the line of the call."""
     with pytest.raises(PositionError, match=r"^oneflow.dim_gather: index: expected"):
         flow.gather(flow.tensor(ones(3)), 0, flow.tensor(np.array([5]))).numpy()

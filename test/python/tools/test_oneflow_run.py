@@ -262,7 +262,7 @@ def test_reproducers_are_named_like_the_program(run: Runner, folder: Path, monke
     assert (folder / "own.oneflow-emit-kernels.reproducer.mlir").exists()
 
 
-def test_errors_of_what_is_called_have_places(run: Runner, folder: Path) -> None:
+def test_errors_of_called_functions_have_locations(run: Runner, folder: Path) -> None:
     (folder / "p.mlir").write_text(
         "func.func @main(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {\n"
         "  %0 = call @main(%x) : (tensor<2x3xf32>) -> tensor<2x3xf32>\n"

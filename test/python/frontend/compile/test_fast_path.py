@@ -308,7 +308,7 @@ def test_a_recorded_warm_call_keeps_the_values_of_its_run():
         y.sum().backward()
 
 
-def test_lists_are_no_arrays(double):
+def test_lists_are_not_converted_to_arrays(double):
     with pytest.raises(CallError, match="x"):
         double(X.tolist)
 

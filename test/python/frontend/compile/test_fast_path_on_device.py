@@ -257,7 +257,7 @@ def test_a_model_that_moves_to_the_host_runs_there(training, cuda):
     assert training.step(x, y).device == "cpu"
 
 
-def test_a_tensor_that_becomes_global():
+def test_a_captured_tensor_becomes_global():
     weight = on_device(floats(4, 4))
     soft = flow.compile(lambda x: flow.softmax(x @ weight))
     for _ in range(3):
@@ -281,7 +281,7 @@ def test_every_alias_is_guarded(place):
         assert not np.allclose(before[-1], expected)
 
 
-def test_a_call_that_leaves_the_fast_path_draws_one_seed():
+def test_calls_without_the_fast_path_draw_one_seed():
     weight = on_device(floats(4, 4))
     dropped = flow.compile(lambda x: flow.nn.functional.dropout(flow.softmax(x @ weight)))
     for _ in range(3):

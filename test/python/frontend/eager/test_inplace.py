@@ -30,7 +30,7 @@ def test_values_of_inplace_updates():
         x.add_(flow.ones(3, 2))
 
 
-def test_assignment_to_parts():
+def test_assignment_to_slices():
     x = flow.zeros(3, 4)
     x[1] = 1
     x[:, 2] = flow.tensor([5.0, 6.0, 7.0])
@@ -42,7 +42,7 @@ def test_assignment_to_parts():
     assert x[0, 0].item() == 9
 
 
-def test_copies_do_not_share():
+def test_copies_share_no_memory():
     x = flow.tensor([1.0, 2.0])
     y = x.clone()
     z = flow.zeros(2).copy_(x)
@@ -181,7 +181,7 @@ def test_the_table_that_a_gather_reads_may_be_updated_but_not_its_positions(gath
         total.backward()
 
 
-def test_a_stale_result_of_no_further_use_is_an_error():
+def test_a_stale_unused_result_is_an_error():
     x = flow.tensor([1.0], requires_grad=True)
     y = x.exp()
     z = y.sum()
@@ -233,7 +233,7 @@ def test_states_gradients_and_buffers_may_be_updated_through_aliases():
     np.testing.assert_allclose(norm(flow.ones(3, 2)).detach().numpy(), np.zeros((3, 2)), atol=1e-6)
 
 
-def test_gradients_by_a_leaf_that_was_updated_since():
+def test_gradients_of_a_leaf_that_was_updated_after_the_call():
     leaf = flow.ones(2).requires_grad_()
     before = (leaf * 3).sum()
     leaf.data.fill_(2.0)

@@ -61,7 +61,7 @@ def test_sizes_of_every_form():
             assert tuple(rows.shape) == (2 + size(count), 2), f"{name} of {count}"
 
 
-def test_fractions_are_rounded_as_numbers_are():
+def test_rounded_fractions_equal_rounded_floats():
     rounding: dict[str, Any] = {
         "FloorToInt": math.floor,
         "CeilToInt": math.ceil,

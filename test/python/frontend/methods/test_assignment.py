@@ -207,7 +207,7 @@ def test_gradients_of_assignment(name, compiled):
 
 
 @pytest.mark.parametrize("name", [n for n in CASES if arrays_of(CASES[n][1]) and not n.startswith("known")])
-def test_positions_and_masks_that_a_function_is_called_with(name):
+def test_assignment_at_positions_and_masks_that_are_arguments(name):
     shape, index, value = CASES[name]
     x, value, weights = drawn(shape, index, value)
     places = iter(range(len(arrays_of(index))))

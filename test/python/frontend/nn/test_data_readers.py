@@ -53,7 +53,7 @@ def test_images_that_are_read(tmp_path):
     assert [read()[1].tolist() for _ in range(3)] == [[20], [30], [20]]
 
 
-def test_orders_of_images(tmp_path):
+def test_orders_of_image_batches(tmp_path):
     write_coco(tmp_path)
 
     def numbers(seed):

@@ -83,7 +83,7 @@ def test_a_packed_batch_gives_what_each_sequence_gives(kind):
             np.testing.assert_allclose(found[:, number].numpy(), end.numpy(), atol=1e-6)
 
 
-def test_further_layers():
+def test_layers_that_equal_functions():
     x = flow.tensor(np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32))
     fused, plain = nn.FusedBatchNorm1d(3), nn.BatchNorm1d(3)
     np.testing.assert_allclose(fused(x, x).numpy(), np.maximum(plain(x).numpy() + x.numpy(), 0), atol=1e-6)

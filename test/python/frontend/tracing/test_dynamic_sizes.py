@@ -53,7 +53,7 @@ def test_the_gradient_of_a_mean_by_size() -> None:
         np.testing.assert_allclose(program(array), 2 * array / len(array), rtol=1e-6)
 
 
-def test_sizes_that_are_not_used_leave_nothing() -> None:
+def test_unused_sizes_leave_no_operations() -> None:
     """Looking at a shape builds nothing."""
     assert "dim_size" not in str(flow.trace(lambda x: (x.shape, x.reshape(x.shape[0], -1))[1], ROWS))
 

@@ -56,7 +56,7 @@ def test_hash_is_equal_for_bodies_equal_up_to_captured_values(ops):
     assert hashes["branches"] is None
 
 
-def test_captured_values_equal_operands_of(ops):
+def test_captured_values_are_the_operands_from_outside(ops):
     hasher = StructuralHasher()
     assert all(hasher.read(op).captured_values == operands_of(op) for op in ops.values())
     x, y = (ops["again"].operands[n] for n in (0, 1))
@@ -87,7 +87,7 @@ def test_groups_of_equal_structure_share_a_kernel(function, count):
     assert text.count("func.func private @") == count
 
 
-def test_erased_operations_are_no_others():
+def test_operations_at_addresses_of_erased_ones_are_hashed_again():
     """A new operation can get the address of an erased one, of which the hasher is not told."""
     hasher = StructuralHasher()
     with ir.Context() as context, ir.Location.unknown():

@@ -220,7 +220,7 @@ def test_functions_call_each_other(context):
     assert got.view(np.uint8).tolist() == [1, 200] and not failures
 
 
-def test_calls_whose_operands_become_one_value_are_converted_apart(context):
+def test_calls_whose_operands_become_one_value_are_converted_separately(context):
     """The reshaped tensor is the tensor itself: only the first of two equal calls squares."""
     text = """func.func @f(%a: tensor<2xf32>, %b: tensor<2xf32>) -> (tensor<2xf32>, tensor<2xf32>) {
       %0 = "oneflow.reshape_like"(%a, %b) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>

@@ -167,7 +167,7 @@ def test_all_sound_signatures_are_offered(name):
 
 
 @pytest.mark.parametrize("name", sorted(LISTED))
-def test_coincidences_are_refuted(name):
+def test_signatures_that_hold_by_coincidence_are_refuted(name):
     """Another sample refutes an unoffered signature that holds for one sample."""
     missing = dict.fromkeys(s for sample in of(name) for s in missing_signatures(sample))
     assert missing, f"{name} has no coincidences"
@@ -208,7 +208,7 @@ def test_the_lists_name_operators():
     assert set(UNOFFERED) == {r.name for r in REGISTRY if r.unoffered}
 
 
-def test_search_finds_what_is_held_back(monkeypatch):
+def test_the_search_finds_signatures_that_are_not_offered(monkeypatch):
     """Were no signature offered, the six of `matmul` would be found."""
     matmuls = [s for s in SAMPLES if s.op == "matmul" and is_searchable(s) and not s.attrs]
     sample = next(s for s in matmuls if any(d.is_float for d in s.dtypes))

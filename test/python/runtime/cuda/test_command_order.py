@@ -39,7 +39,7 @@ def test_the_number_of_dependencies_is_linear():
     assert sum(map(len, dependencies_of(commands))) <= 2 * 1000
 
 
-def test_accesses_of_nothing_wait_for_nothing():
+def test_empty_accesses_have_no_dependencies():
     assert dependencies_of([[(0, 0, 8, True)], [(0, 4, 4, True)], [(0, 0, 8, False)]]) == ((), (), (0,))
 
 

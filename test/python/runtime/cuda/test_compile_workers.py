@@ -116,7 +116,7 @@ def test_workers_end_with_the_context(set_threads):
         os.killpg(process.pid, 0)
 
 
-def test_workers_are_limited_to_the_processors(monkeypatch, set_threads):
+def test_workers_are_limited_to_the_number_of_processors(monkeypatch, set_threads):
     set_threads(3)
     monkeypatch.setattr(compile_workers, "_start_parent", lambda arch, ends: mock.Mock())
     for _ in range(2):

@@ -56,7 +56,7 @@ def test_hand_written_plans_with_host_kernels():
 
 
 @pytest.mark.parametrize("graphs", ["0", "1"])
-def test_a_program_goes_to_the_host_and_back(cuda, graphs, monkeypatch):
+def test_host_kernels_read_and_write_device_memory(cuda, graphs, monkeypatch):
     monkeypatch.setenv(executable.USE_GRAPHS, graphs)
     function = flow.compile(lambda x, w: flow.gelu(x @ w) @ w, device="cuda")
     w = floats(9, 9)
@@ -69,7 +69,7 @@ def test_a_program_goes_to_the_host_and_back(cuda, graphs, monkeypatch):
     assert "math.erf" in function.ir("triton") and "run.on_host(" in function.ir("triton")
 
 
-def test_sizes_that_are_not_known_before(cuda):
+def test_host_kernels_of_dynamic_sizes(cuda):
     spec = flow.TensorSpec((None, 4), flow.float32)
     function = flow.compile(lambda x: flow.gelu(x).sum(0), spec, device="cuda")
     with pytest.warns(RuntimeWarning, match="runs on the host"):

@@ -234,7 +234,7 @@ def train(device, algorithm, compile_step, steps=6):
         lambda p: flow.optim.AdamW(p, lr=0.01, weight_decay=0.1),
     ],
 )
-def test_training_equals_the_cpus(algorithm, compile_step):
+def test_training_equals_training_on_the_cpu(algorithm, compile_step):
     got, want = train("cuda", algorithm, compile_step), train("cpu", algorithm, compile_step)
     np.testing.assert_allclose(got[0], want[0], 1e-3, 1e-4)
     for one, other in zip(got[1], want[1], strict=True):

@@ -113,7 +113,7 @@ def test_without_triton_programs_are_lowered_all_the_same(program, unready, tmp_
     assert lowered
 
 
-def test_kernels_that_are_alike_share_a_binary(program, tmp_path, compiled):
+def test_equal_kernels_share_a_binary(program, tmp_path, compiled):
     first = next(iter(program.sources.values()))
     again = replace(first, name="other", origins=("where it comes from",))
     other = replace(again, warps=8)

@@ -108,7 +108,7 @@ def test_headers_whose_length_has_the_bytes_of_another_format(begin, tmp_path):
     assert flow.load(tmp_path / "x")["x"].tolist() == [3]
 
 
-def test_tensors_are_moved(tmp_path):
+def test_tensors_are_loaded_to_a_device(tmp_path):
     (tmp_path / "state").write_bytes(dumped({"w": tensor(np.ones(2, np.float32), 2), "step": 3}))
     places: list[Any] = []
     moved = flow.load(

@@ -83,7 +83,7 @@ BORDERS = [
 
 @pytest.mark.parametrize("border", BORDERS, ids=str)
 @pytest.mark.parametrize("shape", [(4, 5), (5, 1), (1, 4)], ids=str)
-def test_readers_away_from_a_border_read_the_unpadded_tensor(shape, border):
+def test_users_away_from_a_border_read_the_unpadded_tensor(shape, border):
     """A loop is never as long as the larger tensor, which would write past the end of a result."""
 
     def values(x):

@@ -65,7 +65,7 @@ def test_larger_updates_are_grouped_in_smaller_numbers(kind, grids):
     assert {name: source.grid.static for name, source in program.sources.items()} == grids
 
 
-def test_operations_are_not_looked_through_for_each_kernel(monkeypatch):
+def test_operations_are_not_searched_for_each_kernel(monkeypatch):
     """Updates of 3 and of 9 sizes: there are 3 times as many kernels and calls, so 3 times as much is asked."""
 
     def program(sizes):
@@ -161,7 +161,7 @@ def products(count, shape, dependent=False):
 
 
 @pytest.mark.parametrize(("count", "shape"), [(2, (192, 256, 512)), (5, (72, 136, 128)), (3, (33, 70, 65))])
-def test_products_that_leave_processors_idle_are_one_launch(count, shape):
+def test_products_that_leave_sms_idle_are_one_launch(count, shape):
     program = lower(products(count, shape))
     assert program.plan.count("run.launch") == 1 and list(program.sources) == [f"main_kernel_0_x{count}"]
     m, n, k = shape

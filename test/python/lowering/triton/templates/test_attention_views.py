@@ -268,7 +268,7 @@ def test_packed_heads():
     agree(interpret_program(program, whole, mask), [want[0].swapaxes(1, 2)])
 
 
-def test_attention_written_out():
+def test_views_in_recognized_attention():
     """Products and a softmax with a causal mask, of heads that are slices of one product."""
     batch, heads, length, width = 2, 2, 40, 16
     size = heads * width
@@ -343,7 +343,7 @@ def test_a_returned_result_keeps_its_layout():
     agree(interpret_program(lower(attention, q, k, v), q, k, v), [want, want.swapaxes(1, 2)])
 
 
-def test_updated_tensors_are_read_before():
+def test_attention_reads_a_tensor_before_its_update():
     """An argument that attention reads through a view is donated only after that."""
     batch, heads, length, width = 1, 2, 20, 16
     text = f"""

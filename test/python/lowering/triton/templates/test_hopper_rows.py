@@ -116,7 +116,7 @@ def test_rows_that_exceed_shared_memory_keep_the_general_kernel(name):
 
 
 @pytest.mark.usefixtures("short_rows")
-def test_one_number_a_row_needs_no_shared_memory():
+def test_rows_reduced_to_one_number_use_no_shared_memory():
     """Each sweep of a row may read a number of the row, as the sweeps of a cross-entropy read the label."""
 
     def entropy(x, y):
