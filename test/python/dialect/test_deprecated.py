@@ -15,6 +15,7 @@ from oneflow.dialect import deprecated
 from oneflow.dialect.deprecated import RENAMED, DeprecatedName, current_name
 from oneflow.dialect.record import REGISTRY, Operator, Registry
 from oneflow.frontend import functional as F  # noqa: N812
+from oneflow.frontend.core.errors import SourceLocation
 from oneflow.frontend.operators import SLOTS
 from oneflow.lowering.kernels.form_kernels import FormKernels
 from oneflow.passes.base import PipelineError
@@ -34,7 +35,8 @@ def _no_warning_was_given():
 def names_of(scope: str) -> list[set[str]]:
     """The names that are valid today, for each thing in a scope."""
     fixed = {"pass": set(PASSES), "option of oneflow-form-kernels": set(FormKernels.options()),
-             SLOTS: set(Operator.__dataclass_fields__)}  # fmt: skip
+             SLOTS: set(Operator.__dataclass_fields__),
+             "attribute of flow.OneFlowError": set(vars(flow.OneFlowError("expected")))}  # fmt: skip
     if scope in fixed:
         return [fixed[scope]]
     modules = {"flow": F, "flow.cuda": flow.cuda}
@@ -113,6 +115,14 @@ def test_previous_names_of_operator_arguments():
     with warnings.catch_warnings(), pytest.raises(TypeError, match="one for each of its names"):
         warnings.simplefilter("ignore", DeprecatedName)
         flow.ops.reduce_sum(x=x, input_tensor=x, axis=[1], keepdims=False)
+
+
+def test_previous_names_of_attributes():
+    location = SourceLocation("model.py", 3, 1)
+    with pytest.warns(DeprecatedName, match="place is now location"):
+        assert flow.OneFlowError("expected", location).place is location
+    with pytest.raises(AttributeError, match="'OneFlowError' object has no attribute 'line'"):
+        _ = flow.OneFlowError("expected").line
 
 
 def test_a_name_without_effect():
