@@ -279,8 +279,8 @@ class HostCuda(HostGraphs):
                 return INVALID
         return SUCCESS
 
-    def _move(self, target: int, source: int, size: int, *places: int) -> tuple[Any, ...]:
-        if not all(self._is_live(p, size) for p in places):
+    def _move(self, target: int, source: int, size: int, *device_addresses: int) -> tuple[Any, ...]:
+        if not all(self._is_live(p, size) for p in device_addresses):
             return INVALID
         ctypes.memmove(target, source, size)
         return SUCCESS

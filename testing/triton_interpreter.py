@@ -64,8 +64,8 @@ def check_triton_cases(
     assert len(results) == count, f"{cases[0][0]}: expected {count} results, got {len(results)}"
     got = iter(results)
     for (sample, dtype), wanted in zip(cases, references, strict=True):
-        for number, want in enumerate(wanted):
-            text = f"{sample} {dtype}{' dynamic' if dynamic else ''} result {number}"
+        for index, want in enumerate(wanted):
+            text = f"{sample} {dtype}{' dynamic' if dynamic else ''} result {index}"
             assert_close(_retyped(next(got), want.dtype), want, sample.tolerance(dtype), text)
     return [h.message for h in program.hosts]
 
@@ -111,7 +111,7 @@ def interpret_program(program: Program, *arrays: Any, registry: Registry = REGIS
     copies = [np.array(a, order="C") if donates else np.ascontiguousarray(a) for a in arrays]
     run.kept += copies
     run.arguments = copies
-    arguments = [x for number, a in enumerate(copies) for x in (run.address(a), *_sizes(program, number, a))]
+    arguments = [x for index, a in enumerate(copies) for x in (run.address(a), *_sizes(program, index, a))]
     with interpreting():
         program.function()(run, *arguments)
     run.check()

@@ -237,11 +237,11 @@ class Expected:
             AssertionError: a result has another shape or type, or differs by more than rounding explains.
         """
         assert len(got) == len(self.want), f"expected {len(self.want)} results, got {len(got)}"
-        for number, (one, want, where) in enumerate(zip(got, self.want, names, strict=True)):
+        for index, (one, want, where) in enumerate(zip(got, self.want, names, strict=True)):
             assert one.shape == want.shape, f"{where}: expected shape {want.shape}, got {one.shape}"
             assert one.dtype == want.dtype, f"{where}: expected {want.dtype}, got {one.dtype}"
-            if _wrong(one, want, [r[number] for r in self._few], self._largest).any():
-                wrong = _wrong(one, want, [r[number] for r in self._many], self._largest)
+            if _wrong(one, want, [r[index] for r in self._few], self._largest).any():
+                wrong = _wrong(one, want, [r[index] for r in self._many], self._largest)
                 assert not wrong.any(), f"{where}: {_shown(one, want, wrong)}"
 
 

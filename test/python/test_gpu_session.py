@@ -1,4 +1,4 @@
-"""`benchmarks/gpu_session.py`: stages of limited time, whatever the commands do."""
+"""`benchmarks/gpu_session.py`: stages end in limited time, also if commands hang."""
 
 import importlib.util
 import sys

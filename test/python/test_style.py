@@ -174,20 +174,20 @@ def test_mechanisms_name_no_operator():
 
 
 #: The modules that use the text of a kernel or a program, and the purpose: kernels are values, printed once.
-TEXT_READERS = {
-    "lowering/triton/launch/program.py": "a program for readers",
+TEXT_USERS = {
+    "lowering/triton/launch/program.py": "a program for people",
     "runtime/cuda/compile_workers.py": "longer kernels are compiled first",
     "runtime/cuda/compiler.py": "Triton takes a file",
-    "runtime/cuda/dump.py": "files for readers",
+    "runtime/cuda/dump.py": "files for people",
     "runtime/cuda/executable.py": "the text of the program",
     "runtime/cuda/host.py": "a kernel of the host is MLIR text",
 }
 #: The modules of these folders that use regular expressions, and the purpose.
-EXPRESSION_READERS = {"runtime/cuda/ptx.py": "PTX is the text of the compiler"}
+EXPRESSION_USERS = {"runtime/cuda/ptx.py": "PTX is the text of the compiler"}
 
 
 def test_no_stage_reads_the_source_of_a_kernel():
-    """Stages read the fields of `Source`; `Source.text` is for Triton and for readers."""
+    """Stages read the fields of `Source`; `Source.text` is for Triton and for people."""
     folders = ("lowering/kernels/", "lowering/triton/", "runtime/cuda/")
     trees = {name(p): list(ast.walk(ast.parse(p.read_text()))) for p in MODULES if name(p).startswith(folders)}
     calls = {id(node.func) for nodes in trees.values() for node in nodes if isinstance(node, ast.Call)}
@@ -199,7 +199,7 @@ def test_no_stage_reads_the_source_of_a_kernel():
         path for path, nodes in trees.items() for node in nodes
         if isinstance(node, ast.Import) and any(alias.name == "re" for alias in node.names)
     }  # fmt: skip
-    assert texts == TEXT_READERS.keys() and imports == EXPRESSION_READERS.keys()
+    assert texts == TEXT_USERS.keys() and imports == EXPRESSION_USERS.keys()
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Names of the previous release stand for today's names and warn once."""
+"""Names of the previous release are aliases of current names and warn once."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ def test_all_gradients_are_one_collective_in_their_own_memory(change_gpu: Callab
     module = read_module(step_of(3).ir("physical"), create_context(REGISTRY))
     (sums,) = collectives_of(module, REGISTRY)
     assert sums.name == "oneflow.ccl_all_reduce" and len(sums.operands) == 7
-    # On a device, the memory of small programs lies apart.
+    # On a device, buffers of small programs do not share memory.
     change_gpu(launches={"no_reuse_l2_share": 0})
     found = read_program(ProgramSource.of(module, "step", REGISTRY).lower("triton")).plan
     (given, made), *_ = re.findall(r"run\.host\(0, \[(.*)\], \[(.*)\]\)", found)

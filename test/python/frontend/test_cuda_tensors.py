@@ -151,10 +151,10 @@ def test_an_assignment_writes_only_the_assigned_elements(name):
     key, value = ASSIGNMENTS[name]
     key = key() if callable(key) else key
     x, want = flow.tensor(floats(4, 3)).cuda(), floats(4, 3)
-    shared, view, place = x.detach(), x[1:], x.storage.address
+    shared, view, address = x.detach(), x[1:], x.storage.address
     x[key] = flow.tensor(value).cuda() if isinstance(value, np.ndarray) else value
     want[key.numpy() if isinstance(key, flow.Tensor) else key] = value
-    assert x.storage.address == place
+    assert x.storage.address == address
     for tensor, wanted in ((x, want), (shared, want), (view, want[1:])):
         np.testing.assert_array_equal(tensor.numpy(), wanted)
     kernels = [k for (_, _, over, *_), k in BUILDER.kernels.items() if over is not None]
@@ -271,11 +271,11 @@ def test_a_training_step_updates_parameters_where_they_are(cuda):
     x, y = flow.tensor(floats(6, 8)).cuda(), flow.tensor(np.arange(6) % 4).cuda()
     for _ in range(3):
         step(x, y)
-    places = [p.storage.address for p in net.parameters()]
+    addresses = [p.storage.address for p in net.parameters()]
     before = len(cuda.live)
     cuda.log.clear()
     step(x, y)
-    assert [p.storage.address for p in net.parameters()] == places and len(cuda.live) == before
+    assert [p.storage.address for p in net.parameters()] == addresses and len(cuda.live) == before
     assert cuda.log == ["graph"]
 
 

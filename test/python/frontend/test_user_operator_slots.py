@@ -164,8 +164,8 @@ def test_a_computation_of_another_type(rule, told):
 def test_scalar_bodies(body, message):
     name = f"tslip_{next(NUMBERS)}"
     flow.elementwise(f"{name}(x) -> y")(lambda x: body(x))
-    place = r"\(.*slots.py:\d+\)"
-    with pytest.raises(Exception, match=f"oneflow.{name}: its slot scalar {place}: {message}") as caught:
+    location = r"\(.*slots.py:\d+\)"
+    with pytest.raises(Exception, match=f"oneflow.{name}: its slot scalar {location}: {message}") as caught:
         getattr(flow.ops, name)(X)
     assert "did not foresee" not in str(caught.value)
 

@@ -92,7 +92,7 @@ def test_text_round_trips(context: ir.Context) -> None:
 
 
 def test_flags_nest_where_mlir_wants_a_function(context: ir.Context) -> None:
-    """As mlir-opt does."""
+    """mlir-opt nests flags in the same way."""
     pipeline = Pipeline.from_flags([("llvm-request-c-wrappers", ""), ("cse", "")], context)
     assert pipeline.steps == (PipelineStep("llvm-request-c-wrappers", "", ("func.func",)), PipelineStep("cse"))
 
@@ -206,7 +206,7 @@ def test_unwritable_reproducer(context: ir.Context, tmp_path: Path) -> None:
 
 
 def test_verify_each_can_be_turned_off(context: ir.Context) -> None:
-    """As with --verify-each=0."""
+    """`verify_each=False` is the option --verify-each=0."""
     module = module_of(context)
     Pipeline.parse("builtin.module(oneflow-infer-types,test-spoil{how=operator})", context).run(
         module, watch=Watch(verify_each=False)
@@ -254,7 +254,7 @@ def test_ir_printing_and_timing(context: ir.Context) -> None:
 
 
 def test_upstream_names_are_mlirs(context: ir.Context) -> None:
-    """The table of MLIR's passes names nothing that the pass manager does not know."""
+    """The pass manager knows all names in the table of MLIR's passes."""
     with context:
         for name in sorted(UPSTREAM):
             try:

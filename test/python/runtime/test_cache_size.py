@@ -93,7 +93,7 @@ def test_malformed_sizes(text: int | str, folder: Path, monkeypatch: pytest.Monk
 
 
 def test_the_folder_is_scanned_at_random(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As often as the bytes stored ask for, not at every store; the user's random numbers stay."""
+    """The number of scans is in proportion to the stored bytes; the user's random state is unchanged."""
     scans: list[int] = []
     monkeypatch.setattr(cache, "_trim", scans.append)
     random.seed(1)

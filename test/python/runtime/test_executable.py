@@ -411,10 +411,10 @@ def test_every_region_of_an_entry_is_checked(folder):
     whole = {path: path.read_bytes() for path in folder.iterdir()}
     (key,) = {path.stem for path in whole}
     for path, data in whole.items():
-        for place in range(0, len(data), -(-len(data) // count)):
+        for position in range(0, len(data), -(-len(data) // count)):
             path.unlink()
-            path.write_bytes(data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])
-            assert cache.find(key) is None, (path.suffix, place)
+            path.write_bytes(data[:position] + bytes([data[position] ^ 1]) + data[position + 1 :])
+            assert cache.find(key) is None, (path.suffix, position)
             path.write_bytes(data)
     description = next(p for p in whole if p.suffix == ".json")
     description.write_text(description.read_text().replace('"workspace": 0', '"workspace": 8'))

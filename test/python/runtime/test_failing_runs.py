@@ -1,4 +1,4 @@
-"""Runs that cannot go on, and processes that fork or import at odd moments: errors, no crashes, no deadlocks."""
+"""Runs that fail, and processes that fork or import at odd moments: errors, no crashes, no deadlocks."""
 
 import os
 import subprocess

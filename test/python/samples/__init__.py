@@ -33,12 +33,12 @@ SPREAD: list[Sample] = [
 UNEDGED = {
     **dict.fromkeys(
         ("min_max_observer", "moving_average_min_max_observer", "quantization", "fake_quantization"),
-        "scales of such ranges are no numbers",
+        "scales of such ranges are NaN",
     ),
     **dict.fromkeys(
         ("inv", "det", "slogdet", "slogdet_of_pairs", "lu_decomposition"), "LAPACK refuses such matrices"
     ),
-    "image_decode": "such bytes are no files of images",
+    "image_decode": "such bytes are not files of images",
     "object_segmentation_polygon_to_mask": "such points are errors of the run",
     "roi_align": "numbers of images out of range are errors of the run",
     "roi_align_grad": "as of roi_align",
@@ -56,7 +56,7 @@ UNEDGED = {
     **dict.fromkeys(
         ("scaled_dot_product_flash_attention", "scaled_dot_product_flash_attention_grad"), "as of attention"
     ),
-    "conv_data_grad": "places between strides and beyond the image are zeros, which an infinite weight makes NaN",
+    "conv_data_grad": "elements between strides and beyond the image are zeros, which an infinite weight makes NaN",
     "deconv1d": "as of conv_data_grad",
     "deconv2d": "as of conv_data_grad",
     "deconv3d": "as of conv_data_grad",

@@ -57,7 +57,7 @@ def test_failures_are_errors(ops, mode, message):
     with pytest.raises(OperatorError, match=message) as error:
         ops.t_failing(X, mode=mode)
     assert str(error.value).startswith("oneflow.t_failing: ")
-    assert "oneflow/core" not in str(error.value), "expected no place in the SDK's own headers"
+    assert "oneflow/core" not in str(error.value), "expected no location in the SDK's own headers"
 
 
 def test_no_kernel_lists_candidates(ops):

@@ -84,7 +84,7 @@ def test_outputs(run: Runner) -> None:
 
 
 def test_bfloat16_and_dynamic_sizes(run: Runner, folder: Path) -> None:
-    """bfloat16 goes through .npy as raw bytes; `?` takes any size."""
+    """bfloat16 is stored in .npy as raw bytes; `?` takes any size."""
     (folder / "p.mlir").write_text(PROGRAM.replace("private ", ""))
     np.save("b.npy", np.array([1.5, -2.0], ml_dtypes.bfloat16))
     assert run("p.mlir", "--entry-point=helper", "--input=arg0=b.npy", "--output=c.npy") == (0, "", "")

@@ -19,14 +19,14 @@ X = np.arange(12, dtype=np.float32).reshape(3, 4)
 
 
 def unaligned(array: np.ndarray) -> np.ndarray:
-    """The same array, one byte off."""
+    """A copy of an array at an address that is not aligned."""
     memory = np.zeros(array.nbytes + 1, np.uint8)[1:]
     memory[:] = np.frombuffer(array.tobytes(), np.uint8)
     return memory.view(array.dtype).reshape(array.shape)
 
 
 def read_only(array: np.ndarray) -> np.ndarray:
-    """The same array, not to be written to."""
+    """A read-only copy of an array."""
     copy = array.copy()
     copy.flags.writeable = False
     return copy
@@ -54,7 +54,7 @@ def test_calls_with_arrays_alone_take_the_fast_path(double):
 
 
 class Foreign:
-    """An array of another library, in host memory or said to be elsewhere."""
+    """An array of another library, in host memory or with the device of an accelerator."""
 
     def __init__(self, array: np.ndarray, device: int = 1) -> None:
         self.array, self.device = array, device

@@ -16,10 +16,10 @@ def compiled(tmp_path, monkeypatch):
     made = []
     real = compile_for
 
-    def noted(place, module, entry):
-        if place.type != "cpu":
+    def noted(device, module, entry):
+        if device.type != "cpu":
             made.append("?" in str(module))
-        return real(place, module, entry)
+        return real(device, module, entry)
 
     monkeypatch.setattr(kernels, "compile_for", noted)
     with host_cuda():

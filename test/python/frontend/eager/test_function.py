@@ -115,7 +115,7 @@ def test_refused_results():
 
 
 class Sign(flow.autograd.Function):
-    """The mask of elements above 0 has no gradient; the context is set up apart."""
+    """The mask of elements above 0 has no gradient; `setup_context` is a method of its own."""
 
     @staticmethod
     def forward(x, scale):

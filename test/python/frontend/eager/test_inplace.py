@@ -91,7 +91,7 @@ def test_gradients_of_copies():
 @pytest.mark.parametrize("update", [lambda y: y.fill_(3), lambda y: y.zero_(), lambda y: y.copy_(flow.ones(2)),
                                     lambda y: y.copy_(flow.ones(2).requires_grad_() * 3)])  # fmt: skip
 def test_the_gradient_by_overwritten_values_is_zero(update):
-    """As in PyTorch, an overwritten tensor requires grad still, also through its views."""
+    """An overwritten tensor still requires grad, also through its views, as in PyTorch."""
     x = flow.tensor([1.0, -2.0], requires_grad=True)
     y = x * 2
     view = y.view(2, 1)
@@ -136,14 +136,14 @@ SPOILED = [
 ]
 
 
-@pytest.mark.parametrize("function,reader,_", SPOILED)
-def test_stale_values_are_errors(function, reader, _):
+@pytest.mark.parametrize("function,operator,_", SPOILED)
+def test_stale_values_are_errors(function, operator, _):
     x = flow.tensor(drawn(3), requires_grad=True)
     y = x * 2
     z = function(y)
-    kept = z if reader != "broadcast_mul" else y
-    kept.data.add_(1) if reader == "broadcast_mul" else kept.add_(1)
-    with pytest.raises(RuntimeError, match=rf"the gradient of oneflow\.{reader} needs .* but add_ has updated it"):
+    kept = z if operator != "broadcast_mul" else y
+    kept.data.add_(1) if operator == "broadcast_mul" else kept.add_(1)
+    with pytest.raises(RuntimeError, match=rf"the gradient of oneflow\.{operator} needs .* but add_ has updated it"):
         z.sum().backward()
 
 

@@ -194,10 +194,10 @@ def test_results_that_are_views_of_one_tensor_share_memory():
     x = torch.linspace(-1, 1, 16).reshape(4, 4)
     for _ in range(2):
         expected, results = views(x), compiled(x)
-        for number, pair in enumerate(zip(expected, results, strict=True)):
-            torch.testing.assert_close(*pair, msg=str(number))
+        for index, pair in enumerate(zip(expected, results, strict=True)):
+            torch.testing.assert_close(*pair, msg=str(index))
             for tensor in (expected, results):
-                tensor[number].mul_(2)
+                tensor[index].mul_(2)
         for pair in zip(expected, results, strict=True):
             torch.testing.assert_close(*pair)
 

@@ -39,7 +39,7 @@ ROUNDED = {
 
 
 class Rows(nn.Module):
-    """Two rows more than a function of the number of elements says: sizes of 0 and 1 would be static."""
+    """A number of rows that is a function of the number of elements plus 2: sizes of 0 and 1 would be static."""
 
     def __init__(self, size):
         super().__init__()

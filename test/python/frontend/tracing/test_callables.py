@@ -148,7 +148,7 @@ def test_static_and_class_methods() -> None:
 
 
 def test_objects_partial_functions_and_lambdas() -> None:
-    """Whatever has parameters and returns tensors."""
+    """Callables with parameters that return tensors."""
     same(flow.compile(Scaler(3.0))(X), 3)
     same(flow.compile(Scaler(3.0).plain)(X), 3)
     same(flow.compile(functools.partial(lambda a, b: a * b, b=3.0))(X), 3)
@@ -256,7 +256,7 @@ def test_sizes_that_overflow_are_errors_at_the_line(function: Any, text: str) ->
 
 
 def test_repeat_has_one_operand_for_any_count() -> None:
-    """Many repetitions are no list of operands."""
+    """The number of repetitions does not change the number of operands."""
     for times in ((2, 3), (0, 2), (2, 1, 2), (1000, 1)):
         np.testing.assert_array_equal(flow.compile(lambda x, t=times: x.repeat(*t))(X), np.tile(X, times))
         np.testing.assert_array_equal(flow.tensor(X).repeat(*times).numpy(), np.tile(X, times))
@@ -274,7 +274,7 @@ class Layer:
 
 
 def test_dataclasses_are_containers() -> None:
-    """As arguments, nested, with values that are no tensors; as results; in specs and in gradients."""
+    """As arguments, nested, with values that are not tensors; as results; in specs and in gradients."""
 
     @flow.compile
     def double(layer: Layer) -> Layer:

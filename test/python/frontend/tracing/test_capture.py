@@ -31,7 +31,7 @@ def trained(model, compiled):
 
 
 class Step(nn.Graph):
-    """The same as a graph."""
+    """The step above as a graph."""
 
     def __init__(self, model):
         super().__init__()

@@ -313,10 +313,10 @@ def test_loops_on_a_part_of_the_ranks():
     parts = [flow.placement("cpu", ranks=[0, 1]), flow.placement("cpu", ranks=[2])]
     split = [flow.sbp.split(1), flow.sbp.broadcast]
 
-    def layers(xs, w, place):
+    def layers(xs, w, with_layout):
         for at, sbp in zip(parts, split, strict=True):
             xs = flow.scan(
-                lambda h, x: ((h @ w + x + flow.ones(2, 3)).tanh(),) * 2, flow.zeros(2, 3), place(xs, at, sbp)
+                lambda h, x: ((h @ w + x + flow.ones(2, 3)).tanh(),) * 2, flow.zeros(2, 3), with_layout(xs, at, sbp)
             )[1]
         return xs
 

@@ -139,7 +139,7 @@ AS_SIZES: list[Callable[[Any, Any], Any]] = [
 @pytest.mark.parametrize("function", AS_SIZES, ids=map(str, range(len(AS_SIZES))))
 @pytest.mark.parametrize("spec", [ROWS, IMAGES], ids=["rows", "images"])
 def test_computed_sizes(function: Callable[[Any, Any], Any], spec: flow.TensorSpec) -> None:
-    """As PyTorch does, whatever the sizes, with one program."""
+    """One program has PyTorch's results for all sizes."""
     torch = pytest.importorskip("torch", reason="compares with PyTorch, which tests do not depend on")
     program = flow.compile(lambda x: function(flow, x), spec)
     for rows in (4, 6, 7):

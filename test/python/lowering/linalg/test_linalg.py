@@ -32,7 +32,7 @@ def call_of(sample, dtype):
 
 
 def is_lowered(sample):
-    """Whether an operator is no call of an external kernel or of bodies."""
+    """Whether an operator calls neither an external kernel nor bodies."""
     record = REGISTRY[sample.op]
     return record.kernel is None and record.control is None and "external" not in record.traits
 
@@ -118,9 +118,9 @@ def check(cases, loosen, context):
         for number, case in enumerate(cases):
             add_function(module, f"case{number}", described(call_of(*case)), loosen)
         runner = lower(module)
-    for place, (sample, dtype) in enumerate(cases):
+    for index, (sample, dtype) in enumerate(cases):
         op = call_of(sample, dtype)
-        got = runner.run(f"case{place}", flatten(op.inputs.values()))
+        got = runner.run(f"case{index}", flatten(op.inputs.values()))
         assert not runner.failures
         for number, (result, want) in enumerate(zip(got, run_reference(op), strict=True)):
             signed = result.view(want.dtype) if want.dtype.kind == "u" else result

@@ -50,7 +50,7 @@ X = np.arange(32, dtype=np.float32).reshape(8, 4)
 
 
 def program(context, name, attributes, mesh, before, after):
-    """A program that is the operator alone, whose operand and result lie as stated."""
+    """A program that is the operator alone, whose operand and result have the stated layouts."""
     record = REGISTRY[name]
     with context:
         values = attribute_values(record, attributes)

@@ -1,4 +1,4 @@
-"""Rows that are normalized and lie on several devices: moments are summed over the shards."""
+"""Normalization of rows that are split over several devices: moments are summed over the shards."""
 
 import re
 

@@ -128,7 +128,7 @@ def test_auto_moves_a_tensor_once_for_two_uses(context):
 
 
 def test_strategies_keep_the_memory_limit(context):
-    """With less memory, more is split; with too little, the error says how much greedy needs."""
+    """With less memory, more is split; with too little, the error states the memory that greedy needs."""
     text = """
     func.func @main(%x: tensor<64x64xf32>) -> tensor<64x64xf32> {
       %0 = "oneflow.tanh"(%x) : (tensor<64x64xf32>) -> tensor<64x64xf32>

@@ -27,8 +27,8 @@ PLACES = [
 SHAPE = (5, 3)
 
 
-def layouts(place):
-    return itertools.product((B, S(0), S(1)), repeat=len(place.mesh))
+def layouts(submesh):
+    return itertools.product((B, S(0), S(1)), repeat=len(submesh.mesh))
 
 
 @pytest.mark.parametrize(("source", "target"), list(itertools.product(PLACES, PLACES)), ids=lambda p: p.name)

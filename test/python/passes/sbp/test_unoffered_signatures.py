@@ -1,4 +1,4 @@
-"""No operator holds back a sound signature, unless its record says why."""
+"""Operators offer all sound signatures, unless the record states a reason."""
 
 import math
 from typing import Any
@@ -140,7 +140,7 @@ def operands_of(sample):
 
 
 def is_searchable(sample):
-    """Whether operands are small, with an axis of 3 or more, and are no shards already."""
+    """Whether operands are small, with an axis of 3 or more, and are not shards already."""
     shapes = [x.shape for x in operands_of(sample)]
     if sample.attrs.get("logical_size") or max(map(math.prod, shapes), default=0) > 160:
         return False

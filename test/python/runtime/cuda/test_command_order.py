@@ -25,12 +25,12 @@ def test_conflicting_commands_wait_for_each_other(seed):
     choose = random.Random(seed)
     commands = [[access(choose) for _ in range(choose.randrange(4))] for _ in range(60)]
     order, before = dependencies_of(commands), list[Any]()
-    for number, waits in enumerate(order):
-        assert all(n < number and conflict(commands[n], commands[number]) for n in waits)
+    for index, waits in enumerate(order):
+        assert all(n < index and conflict(commands[n], commands[index]) for n in waits)
         assert not any(n in before[m] for n in waits for m in waits)
         before.append(set(waits).union(*(before[n] for n in waits)))
-        wanted = {n for n in range(number) if conflict(commands[n], commands[number])}
-        assert wanted <= before[number]
+        wanted = {n for n in range(index) if conflict(commands[n], commands[index])}
+        assert wanted <= before[index]
 
 
 def test_the_number_of_dependencies_is_linear():

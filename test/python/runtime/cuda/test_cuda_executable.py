@@ -155,15 +155,15 @@ def test_arrays_on_the_device_are_not_copied_and_results_stay_there(cuda):
 def test_a_stream_caches_the_memory_of_results(cuda):
     x, w, b = on(floats(6, 20)), on(floats(20, 9)), on(floats(9))
     compiled = executable_of(flow.compile(layer, device="cuda"), x, w, b)
-    places, live = set(), set()
+    addresses, live = set(), set()
     for _ in range(3):
         (got,) = compiled(x, w, b)
-        places.add(got.address)
+        addresses.add(got.address)
         live.add(len(cuda.live))
         del got
-    assert len(places) == len(live) == 1 and cached_bytes(driver.device(0)) == 4 * 6 * 9
+    assert len(addresses) == len(live) == 1 and cached_bytes(driver.device(0)) == 4 * 6 * 9
     one, two = (compiled(x, w, b)[0] for _ in range(2))
-    assert one.address in places and two.address not in places and not cached_bytes(driver.device(0))
+    assert one.address in addresses and two.address not in addresses and not cached_bytes(driver.device(0))
     del one, two
     free_cached(driver.device(0))
     assert len(cuda.live) == live.pop() - 1
@@ -687,7 +687,7 @@ def test_sources_of_kernels_are_dropped_after_compilation():
 
 
 def test_kernels_name_their_source_locations(cuda):
-    """Programs that only lie elsewhere have the same kernels, from the cache, and say where each lies."""
+    """Programs that differ in locations share cached kernels, and each text has its own locations."""
     first = lambda x, w: flow.gelu(x @ w)  # noqa: E731
     second = lambda x, w: flow.gelu(x @ w)  # noqa: E731
     for written in (first, second):

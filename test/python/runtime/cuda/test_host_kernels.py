@@ -49,9 +49,9 @@ def test_hand_written_plans_with_host_kernels():
         Pipeline.parse("builtin.module(oneflow-emit-triton)", context).run(module, REGISTRY)
         program = read_program(module)
     assert [h.message for h in program.hosts] == ["kernel main_kernel_1 runs on the host: math.ctpop"]
-    x, places, bits = floats(8), np.array([7, 0, 3, 3, 1, 6, 2, 5]), np.array([0, 1, 255, -1, 1 << 30], np.int32)
-    got = interpret_program(program, x, places, bits)
-    np.testing.assert_array_equal(got[0], 2 * x[places])
+    x, positions, bits = floats(8), np.array([7, 0, 3, 3, 1, 6, 2, 5]), np.array([0, 1, 255, -1, 1 << 30], np.int32)
+    got = interpret_program(program, x, positions, bits)
+    np.testing.assert_array_equal(got[0], 2 * x[positions])
     np.testing.assert_array_equal(got[1], [7, 8, 15, 39, 8])
 
 

@@ -69,7 +69,7 @@ def test_a_kernel_that_is_refused_is_named(program, tmp_path, compiled):
 
 @pytest.fixture
 def unready():
-    """The state of Triton in a process that has compiled nothing."""
+    """Triton's state in a process that has compiled nothing."""
     kernel_cache.warm_up.cache_clear()
     yield
     kernel_cache.warm_up.cache_clear()

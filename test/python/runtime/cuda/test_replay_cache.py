@@ -1,4 +1,4 @@
-"""Runs of a program with the arguments of the runs before: whatever differs is seen."""
+"""Runs of a program with the arguments of earlier runs: each difference is detected."""
 
 import threading
 

@@ -158,7 +158,7 @@ def test_branches_and_loops():
 
 
 def test_branches_and_loops_of_tensors_are_operators():
-    """The same program serves every value of a condition, and is as long for every trip count."""
+    """One program serves all values of a condition, and its length does not depend on trip counts."""
 
     def graph(nodes, results, given=()):
         return model(nodes, given, results).graph
@@ -302,7 +302,7 @@ BAD_MODELS = {
         "gives 'y', which an input, constant or another node gives, too",
     ),
     "no results": (model([node("Abs", "x", "y")], [("x", F32, [2])], []), "expected a model with results"),
-    "operator that is no text": (
+    "operator that is not text": (
         model([node("Abs", "x", "y")], [("x", F32, [2])], [("y", F32, [2])])
         .SerializeToString()
         .replace(b"\x22\x03Abs", b"\x22\x03\xff\xfe\xfd"),

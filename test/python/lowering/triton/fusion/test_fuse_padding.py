@@ -1,4 +1,4 @@
-"""Tensors computed inside of larger tensors, at other positions than the producers and the readers."""
+"""Tensors computed inside of larger tensors, at other positions than in the producers and the consumers."""
 
 import numpy as np
 import pytest

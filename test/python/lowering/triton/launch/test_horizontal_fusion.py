@@ -54,7 +54,7 @@ def arrays():
 
 
 def test_a_step_is_few_launches_that_update_in_place():
-    """Two products, cross-entropy, the readers of cross-entropy, and the rest: reads of weights precede updates."""
+    """Two products, cross-entropy, the users of cross-entropy, and the rest: reads of weights precede updates."""
     text = stepping()
     program = lower(text)
     assert program.plan.count("run.launch") == 5 and program.plan.count("run.donated") == 4

@@ -157,7 +157,7 @@ ORDERS = [(0, 2, 1, 3), (2, 0, 1, 3), (1, 0, 2, 3), (2, 1, 0, 3), (0, 1, 2, 3)]
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("order", ORDERS, ids=str)
 def test_transposed_operands_and_results(order, causal):
-    """Several blocks, an odd length, a width that is no power of two, and grouped-query attention."""
+    """Several blocks, an odd length, a width that is not a power of two, and grouped-query attention."""
     batch, heads, groups, length, width = 2, 4, 2, 70, 24
     back = [order.index(i) for i in range(4)]
     logical = operands(*((batch, n, length, width) for n in (heads, heads, groups, groups)))

@@ -42,8 +42,8 @@ FUNCTIONS: dict[str, Any] = {
     "softmax": (lambda x: flow.softmax(x, -1), softmax, 1, 0),
     "layer_norm": (lambda x, w, b: F.layer_norm(x, w.shape, w, b), normalized, 1, 2),
     "of a sum": (lambda x, y: flow.softmax(x + y, -1), lambda x, y: softmax((x + y).astype(x.dtype)), 2, 0),
-    "a sum besides": (lambda x: (x / x.sum(-1, keepdim=True), x.sum(-1)), sum_and_shares, 1, 0),
-    "what is there besides": (
+    "a second result": (lambda x: (x / x.sum(-1, keepdim=True), x.sum(-1)), sum_and_shares, 1, 0),
+    "tensors in addition to the row": (
         lambda x, y: flow.softmax(x, -1) * y, lambda x, y: softmax(x).astype(x.dtype) * y.astype(np.float64), 2, 0,
     ),
 }  # fmt: skip
