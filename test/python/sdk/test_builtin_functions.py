@@ -9,7 +9,7 @@ import oneflow as flow
 from oneflow.frontend.core.errors import OneFlowError
 from oneflow.frontend.functional_c import Functions
 from oneflow.runtime.user_ops.library import load_library
-from oneflow.tools.functional_operators import FUNCTIONS, PLACE, operators_text
+from oneflow.tools.functional_operators import FUNCTIONS, HEADER, operators_text
 
 API = """
 - name: "score"
@@ -42,7 +42,7 @@ def api(build, tmp_path_factory):
 
 
 def test_the_header_is_that_of_the_operators():
-    assert PLACE.read_text() == operators_text(), "run python -m oneflow.tools.functional_operators"
+    assert HEADER.read_text() == operators_text(), "run python -m oneflow.tools.functional_operators"
     assert len(FUNCTIONS) >= 80
 
 

@@ -104,7 +104,7 @@ def test_supported_rows_compile(name, shape, kind, has):
 
 @pytest.mark.parametrize("name", ["softmax", "layer_norm"])
 def test_rows_that_exceed_shared_memory_keep_the_general_kernel(name):
-    """The gradient of the rows reads the result's gradient in two sweeps, of which neither is the first."""
+    """The gradient of the rows reads the result's gradient in two passes over the row, not in the first pass."""
     function, _, _, vectors = FUNCTIONS[name]
 
     def gradient(*x):
@@ -117,7 +117,7 @@ def test_rows_that_exceed_shared_memory_keep_the_general_kernel(name):
 
 @pytest.mark.usefixtures("short_rows")
 def test_rows_reduced_to_one_number_use_no_shared_memory():
-    """Each sweep of a row may read a number of the row, as the sweeps of a cross-entropy read the label."""
+    """Each pass over a row may read a number of the row, as the passes of a cross-entropy read the label."""
 
     def entropy(x, y):
         return flow.value_and_grad(lambda x: F.cross_entropy(x, y))(x)
