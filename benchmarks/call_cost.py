@@ -1,4 +1,4 @@
-"""Measures what calls cost apart from their computation, on tensors of 4 x 4 f32; writes to results.md.
+"""Measures the cost of calls without their computation, on tensors of 4 x 4 f32; writes to results.md.
 
     python benchmarks/call_cost.py [--print] [--rounds N] [--before CHECKOUT]
 

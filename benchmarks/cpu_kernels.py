@@ -150,7 +150,7 @@ def reductions() -> list[Row]:
 
 
 def movements() -> list[Row]:
-    """Elements in another order or place."""
+    """Elements in another order or position."""
     x, y, images = f32(4096, 1024), f32(4096, 1024), f32(32, 64, 32, 32)
     rows, columns = RNG.integers(0, 4096, 8192), RNG.integers(0, 1024, (4096, 256))
     copy = np.ascontiguousarray

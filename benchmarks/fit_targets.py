@@ -128,7 +128,7 @@ FITS: dict[str, tuple[Fit, ...]] = {
 
 
 class Machine(Protocol[T]):
-    """What programs are measured on.
+    """The machine on which programs are measured.
 
     Attributes:
         rounds: the calls of each candidate.

@@ -1,4 +1,4 @@
-"""The models of `benchmarks/gpu.py`, written once for PyTorch's and this package's names alike.
+"""The models of `benchmarks/gpu.py`, written once for PyTorch's and this package's names.
 
 `lib` is `torch` or `oneflow`.
 """
@@ -42,12 +42,12 @@ def gpt2(lib: ModuleType, context: int = 1024) -> Any:
     class Model(nn.Module):  # type: ignore[name-defined]
         def __init__(self) -> None:
             super().__init__()
-            self.tokens, self.places = nn.Embedding(VOCABULARY, WIDTH), nn.Embedding(context, WIDTH)
+            self.tokens, self.positions = nn.Embedding(VOCABULARY, WIDTH), nn.Embedding(context, WIDTH)
             self.blocks = nn.Sequential(*(Block() for _ in range(LAYERS)))
             self.last = nn.LayerNorm(WIDTH)
 
-        def forward(self, ids: Any, places: Any) -> Any:
-            x = self.tokens(ids) + self.places(places)
+        def forward(self, ids: Any, positions: Any) -> Any:
+            x = self.tokens(ids) + self.positions(positions)
             return F.linear(self.last(self.blocks(x)), self.tokens.weight)
 
     return Model()
@@ -76,10 +76,10 @@ def resnet50(lib: ModuleType) -> Any:
         def __init__(self) -> None:
             super().__init__()
             self.stem, stages, inputs = unit(3, 64, 7, 2), [], 64
-            for number, depth in enumerate((3, 4, 6, 3)):
-                width = 64 << number
+            for index, depth in enumerate((3, 4, 6, 3)):
+                width = 64 << index
                 for block in range(depth):
-                    stages.append(Bottleneck(inputs, width, 2 if block == 0 and number else 1))
+                    stages.append(Bottleneck(inputs, width, 2 if block == 0 and index else 1))
                     inputs = 4 * width
             self.stages, self.head = nn.Sequential(*stages), nn.Linear(inputs, 1000)
 

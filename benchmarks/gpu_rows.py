@@ -194,9 +194,9 @@ def classify(lib: Any, model: Any, x: Any, y: Any) -> Any:
     return lib.nn.functional.cross_entropy(model(x), y)
 
 
-def next_token(lib: Any, model: Any, ids: Any, places: Any, labels: Any) -> Any:
+def next_token(lib: Any, model: Any, ids: Any, positions: Any, labels: Any) -> Any:
     """The loss of a language model."""
-    logits = model(ids, places)
+    logits = model(ids, positions)
     return lib.nn.functional.cross_entropy(logits.reshape(-1, models.VOCABULARY), labels.reshape(-1))
 
 

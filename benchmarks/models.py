@@ -31,14 +31,14 @@ import oneflow as flow
 from oneflow.frontend.importers.onnx.types import type_of_number
 
 HEADING = "## ONNX models"
-#: Sizes for open dimensions by a part of the path and the number of the dimension; None stands for every dimension.
+#: Sizes of dynamic dimensions by a part of the path and the index of the dimension; None is every dimension.
 SIZES = {
     ("PP-OCRv4_det", None): 64, ("PP-OCRv4_rec", 2): 48, ("PP-OCRv4_rec", 3): 96, ("_cls_", 2): 48,
     ("_cls_", 3): 192, ("speechmos", None): 32, ("tashkeel", None): 12, ("minilm", None): 9, ("silero", None): 576,
 }  # fmt: skip
 #: Inputs whose open dimension is the batch.
 STATES = ("state", "h0", "h", "c")
-#: Values of inputs that are no data, by name.
+#: Values of inputs that are not data, by name.
 VALUES = {"sr": 16000, "attention_mask": 1, "token_type_ids": 0}
 
 

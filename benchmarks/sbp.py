@@ -76,7 +76,7 @@ def layout_rows(ranks: int = 4) -> Iterator[list[object]]:
 
 
 def small_program(rng: np.random.Generator) -> str:
-    """Three random operators on matrices, which may lie anyhow."""
+    """Three random operators on matrices, whose layouts are inferred."""
     kind, names, lines = "tensor<6x6xf32>", ["%x", "%y"], []
     for number in range(3):
         a, b = (names[rng.integers(len(names))] for _ in range(2))

@@ -187,8 +187,8 @@ def gpt(rank: Rank) -> Iterator[str]:
         ids, labels = (rng.integers(0, models.VOCABULARY, (rank.sizes.batch * count, size)) for _ in range(2))
         return [ids, np.broadcast_to(np.arange(size), ids.shape).copy(), labels]
 
-    def loss(model: flow.nn.Module, ids: flow.Tensor, places: flow.Tensor, labels: flow.Tensor) -> flow.Tensor:
-        logits = model(ids, places).reshape(-1, models.VOCABULARY)
+    def loss(model: flow.nn.Module, ids: flow.Tensor, positions: flow.Tensor, labels: flow.Tensor) -> flow.Tensor:
+        logits = model(ids, positions).reshape(-1, models.VOCABULARY)
         mean: flow.Tensor = flow.nn.functional.cross_entropy(logits, labels.reshape(-1))
         return mean
 

@@ -1,4 +1,4 @@
-"""Steps of training, of this package and of PyTorch alike."""
+"""Steps of training, of this package and of PyTorch."""
 
 from __future__ import annotations
 

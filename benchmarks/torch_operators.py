@@ -90,16 +90,16 @@ def samples(op: Any, dtype: torch.dtype, count: int) -> Iterator[Sample]:
     comparable = (sample for sample in inputs if not sample.kwargs.get("dropout_p"))
     for sample in itertools.islice(comparable, count):
         leaves, tree = pytree.tree_flatten((sample.input, sample.args, sample.kwargs))
-        places = [i for i, x in enumerate(leaves) if isinstance(x, torch.Tensor)]
+        positions = [i for i, x in enumerate(leaves) if isinstance(x, torch.Tensor)]
 
-        def call(*tensors: torch.Tensor, leaves: Any = leaves, tree: Any = tree, places: Any = places) -> Any:
+        def call(*tensors: torch.Tensor, leaves: Any = leaves, tree: Any = tree, positions: Any = positions) -> Any:
             values = list(leaves)
-            for place, tensor in zip(places, tensors, strict=True):
-                values[place] = tensor
+            for position, tensor in zip(positions, tensors, strict=True):
+                values[position] = tensor
             first, args, kwargs = pytree.tree_unflatten(values, tree)
             return op(first, *args, **kwargs)
 
-        yield Sample(call, [leaves[i] for i in places])
+        yield Sample(call, [leaves[i] for i in positions])
 
 
 def run(row: Row, sample: Sample) -> None:

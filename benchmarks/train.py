@@ -65,12 +65,12 @@ def gpt(nn: Any) -> Any:
     class Gpt(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.letters, self.places = nn.Embedding(96, 128), nn.Embedding(64, 128)
+            self.letters, self.positions = nn.Embedding(96, 128), nn.Embedding(64, 128)
             self.blocks = nn.Sequential(*[Block() for _ in range(4)])
             self.ln, self.head = nn.LayerNorm(128), nn.Linear(128, 96, bias=False)
 
         def forward(self, x: Any) -> Any:
-            return self.head(self.ln(self.blocks(self.letters(x) + self.places.weight))).reshape(-1, 96)
+            return self.head(self.ln(self.blocks(self.letters(x) + self.positions.weight))).reshape(-1, 96)
 
     return Gpt()
 

@@ -25,6 +25,7 @@ RENAMED: dict[str, dict[str, str | None]] = {
     },
     "option of oneflow-form-kernels": {"beside": None, "processors": "gpu"},
     "slot of an operator": {"by_parts": "sharded_decomposition", "withheld": "unoffered"},
+    "attribute of flow.OneFlowError": {"place": "location"},
     r"argument of flow\.ops\.reduce_(all|any|max|min|nansum|prod|sum)": {"x": "input_tensor"},
     r"argument of flow\.ops\.(multi_tensor_)?(adadelta|adagrad|adam|ftrl|lamb|lars|momentum|rmsprop|sgd)"
     r"_update(_with_cast)?": {"lr_scale": "learning_rate_scale"},

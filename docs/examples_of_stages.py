@@ -3,8 +3,9 @@
     <!-- oneflow-opt --stage kernels | oneflow-opt --oneflow-emit-kernels | @layer_kernel_0 -->
     <!-- python layer.ir("oneflow") -->
 
-`oneflow-opt` reads the nearest written block of MLIR above; a last part `@name` prints one function, `kernels` the
-plan and the kernels of the stage `triton`. `python` runs the nearest block of Python above and prints an expression.
+`oneflow-opt` reads the nearest block of MLIR above that is not generated; a last part `@name` prints one function,
+`kernels` the plan and the kernels of the stage `triton`. `python` runs the nearest block of Python
+above and prints an expression.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ def run_opt(program: str, flags: list[str]) -> str:
 
 
 def folded(line: str, width: int) -> list[str]:
-    """Returns the lines of a long line of MLIR; white space has no meaning between words."""
+    """Returns the lines of a long line of MLIR, which is broken between words."""
     if len(line) <= width:
         return [line]
     indent = " " * (len(line) - len(line.lstrip()))

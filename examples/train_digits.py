@@ -47,10 +47,10 @@ def batches(scans: np.ndarray, labels: np.ndarray, seed: int) -> Batches:
     padded = np.pad(scans, ((0, 0), (0, 0), (1, 1), (1, 1)))
 
     def batch(number: int) -> tuple[np.ndarray, np.ndarray]:
-        epoch, place = divmod(number, per_epoch)
+        epoch, batch = divmod(number, per_epoch)
         order = np.random.default_rng((seed, epoch)).permutation(len(scans))
-        chosen = order[place * BATCH : (place + 1) * BATCH]
-        down, right = np.random.default_rng((seed, epoch, place)).integers(0, 3, (2, BATCH))
+        chosen = order[batch * BATCH : (batch + 1) * BATCH]
+        down, right = np.random.default_rng((seed, epoch, batch)).integers(0, 3, (2, BATCH))
         moved = [padded[i, :, y : y + 8, x : x + 8] for i, y, x in zip(chosen, down, right, strict=True)]
         return np.stack(moved), labels[chosen]
 

@@ -63,19 +63,19 @@ class Block(nn.Module):
 
 
 class GPT(nn.Module):
-    """Scores of the next character `(batch, length, letters)` at each place of texts `(batch, length)`."""
+    """Scores of the next character `(batch, length, letters)` at each position of texts `(batch, length)`."""
 
     def __init__(self, letters: int) -> None:
         super().__init__()
-        self.letters, self.places = nn.Embedding(letters, WIDTH), nn.Embedding(LENGTH, WIDTH)
+        self.letters, self.positions = nn.Embedding(letters, WIDTH), nn.Embedding(LENGTH, WIDTH)
         self.blocks = nn.Sequential(*[Block() for _ in range(LAYERS)])
         self.ln, self.head = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, letters, bias=False)
-        for embedding in (self.letters, self.places):
+        for embedding in (self.letters, self.positions):
             nn.init.normal_(embedding.weight, std=0.02)
 
     def forward(self, text: flow.Tensor) -> flow.Tensor:
         """The scores."""
-        scores: flow.Tensor = self.head(self.ln(self.blocks(self.letters(text) + self.places.weight)))
+        scores: flow.Tensor = self.head(self.ln(self.blocks(self.letters(text) + self.positions.weight)))
         return scores
 
 

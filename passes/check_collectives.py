@@ -1,4 +1,4 @@
-"""`oneflow-check-collectives`: the ranks of a program issue the same collectives, checked before a run."""
+"""`oneflow-check-collectives`: the ranks of a program issue the same collectives, without deadlock."""
 
 from __future__ import annotations
 

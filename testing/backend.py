@@ -75,8 +75,8 @@ def _check_calls(
     assert len(results) == count, f"{texts[0]}: expected {count} results, got {len(results)}"
     got = iter(results)
     for wanted, text, tolerance in zip(references, texts, tolerances, strict=True):
-        for number, want in enumerate(wanted):
-            assert_close(next(got), want, tolerance, f"{text} result {number}")
+        for index, want in enumerate(wanted):
+            assert_close(next(got), want, tolerance, f"{text} result {index}")
 
 
 def compile_call(
@@ -117,12 +117,10 @@ def calls_module(calls: Sequence[Call], registry: Registry = REGISTRY, dynamic: 
     ops = IRBuilder(registry, ir.InsertionPoint(last))
     rest = iter(block.arguments)
 
-    def place(x: Any) -> Any:
+    def take(x: Any) -> Any:
         return None if x is None else tuple(next(rest) for _ in x) if isinstance(x, tuple) else next(rest)
 
-    results = [
-        v.handle for op in calls for v in ops.call(op.record.name, *map(place, op.inputs.values()), **op.attrs)
-    ]
+    results = [v.handle for op in calls for v in ops.call(op.record.name, *map(take, op.inputs.values()), **op.attrs)]
     with ir.InsertionPoint(last):
         ir.Operation.create("func.return", [], results)
     last.operation.erase()

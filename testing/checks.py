@@ -94,9 +94,9 @@ def check_types(sample: Sample, dtype: DType, registry: Registry = REGISTRY) -> 
     text = f"{sample} {dtype}"
     for got, desc in zip(run_reference(op), call.results, strict=True):
         assert describe_array(np.asarray(got)) == desc, f"{text}: reference gave {describe_array(got)}, types {desc}"
-    for number, operand in enumerate(call.operands):
+    for index, operand in enumerate(call.operands):
         for axis in range(operand.rank):
-            _check_dynamic(call, number, axis, text)
+            _check_dynamic(call, index, axis, text)
 
 
 def _check_dynamic(call: Call, number: int, axis: int, text: str) -> None:
@@ -131,8 +131,8 @@ def check_meaning(sample: Sample, dtype: DType, registry: Registry = REGISTRY) -
     if op.record.sharded_decomposition is not None:
         results_by_meaning[" by parts"] = _run_rule(op.record.sharded_decomposition, op)
     for way, results in results_by_meaning.items():
-        for number, (got, want) in enumerate(zip(results, wanted, strict=True)):
-            text = f"{sample} {dtype}{way} result {number}"
+        for index, (got, want) in enumerate(zip(results, wanted, strict=True)):
+            text = f"{sample} {dtype}{way} result {index}"
             assert_close(np.asarray(got), np.asarray(want), sample.tolerance(dtype), text)
 
 
@@ -162,8 +162,8 @@ def check_edges(sample: Sample, dtype: DType, registry: Registry = REGISTRY) -> 
     """Checks the meaning against the reference on operands with `EDGES`, including NaN."""
     for seed in range(3):
         op = edge_case(sample, dtype, seed, registry)
-        for number, (got, want) in enumerate(zip(run_meaning(op), run_reference(op), strict=True)):
-            text = f"{sample} {dtype} seed {seed} result {number}"
+        for index, (got, want) in enumerate(zip(run_meaning(op), run_reference(op), strict=True)):
+            text = f"{sample} {dtype} seed {seed} result {index}"
             assert_close(np.asarray(got), np.asarray(want), edge_tolerance(sample, dtype), text)
 
 
@@ -291,9 +291,9 @@ def _check_signature(
         inputs = [c[rank] for c in cut]
         shard = Shard(tuple(map(describe_array, inputs)), tuple(outputs), *begins)
         results.append(_run_shard(op, inputs, shard))
-    for number, (sbp, want) in enumerate(zip(signature.outputs, expected, strict=True)):
-        shards = [np.asarray(result[number]) for result in results]
-        _check_reassembled(shards, sbp, want, close, f"{text}: result {number}")
+    for index, (sbp, want) in enumerate(zip(signature.outputs, expected, strict=True)):
+        shards = [np.asarray(result[index]) for result in results]
+        _check_reassembled(shards, sbp, want, close, f"{text}: result {index}")
     return True
 
 

@@ -111,8 +111,8 @@ def _answer(connection: socket.socket) -> None:
 
 def _become(request: Request, streams: list[int]) -> None:
     """Runs the command with the streams, folder and environment of the client; does not return."""
-    for number, stream in enumerate(streams):
-        os.dup2(stream, number)
+    for index, stream in enumerate(streams):
+        os.dup2(stream, index)
     # Python's streams know whether the file that they were opened for can seek, which a pipe cannot.
     sys.stdin, sys.stdout = (os.fdopen(n, mode, encoding="utf-8", closefd=False) for n, mode in enumerate("rw"))
     sys.stderr = os.fdopen(2, "w", buffering=1, encoding="utf-8", closefd=False)

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import scipy.special
 
-from oneflow.testing.device_functions import KINDS, POINTEES, instruction, libdevice
+from oneflow.runtime.user_ops.device_functions import KINDS, POINTEES, instruction, libdevice
 
 #: Functions of elements.
 ELEMENTWISE: dict[str, Callable[..., Any]] = {
@@ -121,20 +121,20 @@ class Pointer:
         size = np.dtype(self.kind).itemsize
         return np.frombuffer((ctypes.c_uint8 * (count * size)).from_address(self.address), self.kind)
 
-    def places(self, inside: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def selected(self, inside: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Elements up to the last address, the offsets in these elements, and which offsets exist."""
         offsets, inside = np.broadcast_arrays(self.offset, inside)
         valid_offsets = offsets[inside]
         return self.memory(int(valid_offsets.max(initial=-1)) + 1), valid_offsets, inside
 
     def load(self, inside: Any = True, other: float = 0.0) -> Block:
-        memory, offsets, inside = self.places(inside)
+        memory, offsets, inside = self.selected(inside)
         values = np.full(inside.shape, other, self.kind)
         values[inside] = memory[offsets]
         return block(values)
 
     def store(self, value: np.ndarray, inside: Any = True) -> None:
-        memory, offsets, inside = self.places(inside)
+        memory, offsets, inside = self.selected(inside)
         memory[offsets] = value[inside]
 
 
@@ -170,8 +170,8 @@ class Descriptor:
         bar.arrive(0, size=-padded.nbytes)
 
     def store(self, at: Sequence[int], source: Shared) -> None:
-        place = self.array[self.part(at)]
-        place[...] = source.array.reshape(self.block)[tuple(map(slice, place.shape))]
+        target = self.array[self.part(at)]
+        target[...] = source.array.reshape(self.block)[tuple(map(slice, target.shape))]
 
 
 @dataclass

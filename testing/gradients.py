@@ -101,11 +101,11 @@ def check_gradient(sample: Sample, registry: Registry = REGISTRY) -> None:
     def loss(moved: Call) -> float:
         return _weigh(weights, [np.asarray(r) for r in run_reference(moved)])
 
-    for number, (operand, grad) in enumerate(zip(operands, grads, strict=True)):
+    for index, (operand, grad) in enumerate(zip(operands, grads, strict=True)):
         if operand.dtype.is_inexact:
             got = np.zeros(operand.handle.shape) if grad is None else grad.handle
             assert grad is None or grad.desc == operand.desc, f"{sample}: gradient {grad.desc} for {operand.desc}"
-            _assert_slopes(loss, op, number, got, f"{sample}: {number}")
+            _assert_slopes(loss, op, index, got, f"{sample}: {index}")
     if sample.second_order:
         _check_second_order(sample, op, weights, tape, operands, grads)
 
@@ -124,11 +124,11 @@ def _check_second_order(
         pairs = [(p, g.handle) for p, g in zip(probes, again, strict=True) if g is not None and p is not None]
         return _weigh([p for p, _ in pairs], [g for _, g in pairs])
 
-    for number, operand in enumerate(operands):
+    for index, operand in enumerate(operands):
         if operand.dtype.is_inexact:
             second = next(gradients)
             got = np.zeros(operand.handle.shape) if second is None else second.handle
-            _assert_slopes(slope, op, number, got, f"{sample}: second order, operand {number}")
+            _assert_slopes(slope, op, index, got, f"{sample}: second order, operand {index}")
 
 
 def _weigh(weights: Sequence[Array], results: Sequence[Array]) -> float:

@@ -1,4 +1,4 @@
-"""A fake CUDA driver on host memory, whose kernels run in the interpreter of Triton.
+"""A fake CUDA driver on host memory, whose kernels run in Triton's interpreter.
 
     with host_cuda() as cuda:
         flow.compile(f, device="cuda")(x)
@@ -30,9 +30,10 @@ from oneflow.runtime.cuda import stream as streams
 from oneflow.runtime.cuda.compile_workers import CompileWorkers
 from oneflow.runtime.cuda.compiler import Binary
 from oneflow.runtime.cuda.launches import LaunchConfig
+from oneflow.runtime.user_ops.kernel_interpreter import interpreting
 from oneflow.testing import host_tensor_maps
 from oneflow.testing.host_graphs import SUCCESS, HostGraphs
-from oneflow.testing.triton_interpreter import interpret_kernel, interpreting
+from oneflow.testing.triton_interpreter import interpret_kernel
 
 NO_CONTEXT = (types.SimpleNamespace(name="CUDA_ERROR_INVALID_CONTEXT"),)
 INVALID: tuple[Any, ...] = (types.SimpleNamespace(name="CUDA_ERROR_INVALID_VALUE"),)
@@ -278,8 +279,8 @@ class HostCuda(HostGraphs):
                 return INVALID
         return SUCCESS
 
-    def _move(self, target: int, source: int, size: int, *places: int) -> tuple[Any, ...]:
-        if not all(self._is_live(p, size) for p in places):
+    def _move(self, target: int, source: int, size: int, *device_addresses: int) -> tuple[Any, ...]:
+        if not all(self._is_live(p, size) for p in device_addresses):
             return INVALID
         ctypes.memmove(target, source, size)
         return SUCCESS

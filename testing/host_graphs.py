@@ -31,7 +31,7 @@ class HostGraphs:
     def _run(self, function: int, programs: int, arguments: Sequence[Any]) -> None:
         raise NotImplementedError
 
-    def _move(self, target: int, source: int, size: int, *places: int) -> tuple[Any, ...]:
+    def _move(self, target: int, source: int, size: int, *device_addresses: int) -> tuple[Any, ...]:
         raise NotImplementedError
 
     def _set(self, target: int, value: int, size: int, count: int, pitch: int) -> tuple[Any, ...]:

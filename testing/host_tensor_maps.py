@@ -33,7 +33,7 @@ def check(source: Source, parameters: int, values: Sequence[Any]) -> None:
     map.
     """
     for about in maps_of(source):
-        place = ctypes.c_void_p.from_address(parameters).value or 0
+        address = ctypes.c_void_p.from_address(parameters).value or 0
         begin = values[about.pointer] + about.first * ELEMENT
-        assert ctypes.c_int64.from_address(place).value == begin, f"{source.name}: a map of other memory"
+        assert ctypes.c_int64.from_address(address).value == begin, f"{source.name}: a map of other memory"
         parameters += (1 + 2 * len(about.sizes)) * POINTER

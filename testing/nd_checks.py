@@ -64,7 +64,7 @@ class ShardedCall:
 
     def results(self, signature: NdSignature) -> list[list[Array]]:
         """The results of every rank."""
-        split = [self._shards(number, nd) for number, nd in enumerate(signature.inputs)]
+        split = [self._shards(index, nd) for index, nd in enumerate(signature.inputs)]
         return [self._run_rank(signature, rank, [p[rank] for p in split]) for rank in range(devices(self.mesh))]
 
     def _shards(self, number: int, nd: NdSbp) -> list[Array]:

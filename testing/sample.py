@@ -1,4 +1,4 @@
-"""Samples: one row says how an operator is tested, and every test reads the same rows.
+"""Samples: one row is a tested call of an operator, and every test reads the same rows.
 
     Sample("matmul", [t(3, 4), t(4, 5)], dtypes=FLOATS)
     Sample("leaky_relu", [t(2, 3)], {"alpha": 0.1})

@@ -155,8 +155,8 @@ def _assignments(search: _Search, offered: Sequence[SbpSignature]) -> Iterator[S
 
 def _neighbours(base: Sbps, kinds: Sequence[Sequence[Sbp]], count: int) -> Iterator[Sbps]:
     """Assignments that differ from `base` in `count` operands at most."""
-    for places in itertools.combinations(range(len(base)), count):
-        yield from itertools.product(*(kinds[i] if i in places else (s,) for i, s in enumerate(base)))
+    for chosen in itertools.combinations(range(len(base)), count):
+        yield from itertools.product(*(kinds[i] if i in chosen else (s,) for i, s in enumerate(base)))
 
 
 def _changes(op: Call) -> bool:

@@ -222,7 +222,7 @@ def _other(op: ir.Operation, operands: Sequence[Array]) -> Sequence[Array]:
 
 
 def _run_ranks(runs: Sequence[Run], mesh: Mesh) -> list[list[Array]]:
-    """Lets every rank run to its next collective, until all have returned."""
+    """Runs every rank up to the next collective of the rank, until all ranks have returned."""
     results: list[list[Array] | None] = [None] * len(runs)
     received: list[Sequence[Array] | None] = [None] * len(runs)
     while True:
@@ -243,17 +243,17 @@ def _advance(run: Run, received: Any, results: list[list[Array] | None], rank: i
 
 
 def _exchange(waiting: Sequence[Rendezvous | None], mesh: Mesh) -> list[Sequence[Array] | None]:
-    """The result of every rank of the collective that it has reached."""
+    """The results of the collectives at which the ranks wait, by rank."""
     received: list[Sequence[Array] | None] = [None] * len(waiting)
-    for rank, meeting in enumerate(waiting):
-        if meeting is None:
+    for rank, rendezvous in enumerate(waiting):
+        if rendezvous is None:
             continue
-        members = group(rank, mesh, meeting.call.attrs["mesh_axes"])
+        members = group(rank, mesh, rendezvous.call.attrs["mesh_axes"])
         for other in members:
-            there = waiting[other]
-            if there is None or there.name != meeting.name:
-                waits = "has returned" if there is None else f"is at {there.name}"
-                raise SimulationError(f"rank {rank} waits at {meeting.name} for rank {other}, which {waits}")
+            reached = waiting[other]
+            if reached is None or reached.name != rendezvous.name:
+                waits = "has returned" if reached is None else f"is at {reached.name}"
+                raise SimulationError(f"rank {rank} waits at {rendezvous.name} for rank {other}, which {waits}")
         if rank == members[0]:
             present = [m for m in (waiting[r] for r in members) if m is not None]
             for member, arrays in zip(members, exchange(present), strict=True):

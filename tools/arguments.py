@@ -113,7 +113,7 @@ FLAGS = {
         Flag("mlir-print-ir-after", "PASSES", "print the program after these passes", check=_check_passes),
         Flag("mlir-print-ir-before-all", None, "print the program before each pass"),
         Flag("mlir-print-ir-after-all", None, "print the program after each pass"),
-        Flag("view-sbp", "FILE", "draw the choices of oneflow-infer-sbp, as an HTML page"),
+        Flag("view-sbp", "FILE", "draw the layouts that oneflow-infer-sbp chose, as an HTML page"),
         Flag("mlir-timing", None, "print how long each pass took"),
         Flag("mlir-print-op-generic", None, "print operations in generic form"),
         Flag("mlir-print-debuginfo", None, "print locations"),

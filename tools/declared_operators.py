@@ -26,7 +26,7 @@ def declare(ops: Iterable[OdsOp], registry: Registry = REGISTRY) -> list[Operato
     """Registers declared operators and returns their records; operators of the same file may be registered again.
 
     Raises:
-        OdsError: an operator exists, has a name that MLIR does not accept, or a default is no value of its attribute.
+        OdsError: an operator exists, MLIR does not accept a name, or a default has another type than its attribute.
     """
     records = [_record(op) for op in ops]
     for record in records:

@@ -33,7 +33,7 @@ def version_text(version: str) -> str:
 
 
 def list_passes() -> str:
-    """The passes of this project with options, its pipelines, and the names of the passes of MLIR."""
+    """The passes of this project with options, its pipelines, and the names of MLIR's passes."""
     lines = []
     for name, cls in sorted(PASSES.items()):
         lines.append(f"{name}: {cls.summary()}")

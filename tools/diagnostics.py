@@ -43,7 +43,7 @@ def split_location(location: str) -> tuple[str, int, int]:
 
 _EXPECTED = re.compile(
     r"expected-(?P<severity>error|warning|note|remark)(?P<regex>-re)?"
-    r" *(?:@(?P<place>[+-]\d+|above|below|unknown))? *\{\{(?P<text>.*)\}\}$"
+    r" *(?:@(?P<line>[+-]\d+|above|below|unknown))? *\{\{(?P<text>.*)\}\}$"
 )
 
 
@@ -87,9 +87,9 @@ def parse_expectations(source: Source) -> Iterator[Expectation]:
             continue
         above = max((n for n in plain if n < number), default=number)
         below = min((n for n in plain if n > number), default=number)
-        place = match["place"]
+        stated = match["line"]
         named = {None: number, "above": above, "below": below, "unknown": 0}
-        target = named[place] if place in named else number + int(place)
+        target = named[stated] if stated in named else number + int(stated)
         try:
             pattern = _pattern(match["text"], match["regex"] is not None)
         except re.error as error:

@@ -1,7 +1,7 @@
 """Entry points of a program: their arguments and results by name, and matching arrays to them.
 
-An argument is called by its attribute `oneflow.name`, else as the program's text calls it (`%x` is `x`); `arg<n>` is
-argument n in any case. A result is called by its attribute, else `out<n>`.
+An argument has the name of its attribute `oneflow.name`, else the name in the text of the program (`x` for `%x`).
+`arg<n>` is always a name of argument n. A result has the name of its attribute, else `out<n>`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Entry:
 
     def input_name(self, key: str) -> str:
         """The argument for a given name: its own name, or `arg<n>`."""
-        numbered = {f"arg{number}": name for number, name in enumerate(self.inputs)}
+        numbered = {f"arg{index}": name for index, name in enumerate(self.inputs)}
         return key if key in self.inputs else numbered.get(key, key)
 
 
@@ -99,7 +99,7 @@ def _text(attribute: ir.Attribute) -> str:
 
 
 def _written(op: ir.Operation, text: str) -> list[str]:
-    """The names of the arguments in the text. MLIR keeps their locations, not their names; numbers are no names."""
+    """The names of the arguments in the text; MLIR keeps their locations only. A number is not used as a name."""
     arguments, lines = op.regions[0].blocks[0].arguments, text.splitlines()
     words = [_word_at(lines, file_line_column(a.location)) for a in arguments]
     names = [name if name and not name.isdigit() else f"arg{number}" for number, name in enumerate(words)]

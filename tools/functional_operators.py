@@ -19,7 +19,7 @@ from oneflow.dialect.signature import MANDATORY, ArgDef, AttrDef
 from oneflow.tools.files import write_text
 from oneflow.tools.ods import ATTR_TYPES
 
-PLACE = Path(oneflow.__file__).parent / "include/oneflow/core/functional/functional_operators.h"
+HEADER = Path(oneflow.__file__).parent / "include/oneflow/core/functional/functional_operators.h"
 #: The operators of functions whose names differ; other functions are named after the operator: `LeakyRelu`.
 RENAMED = {
     "Add": "broadcast_add", "Sub": "broadcast_sub", "Mul": "broadcast_mul", "Div": "broadcast_div",
@@ -132,7 +132,7 @@ def _values(record: Operator) -> Iterator[str]:
 
 def main() -> int:
     """Writes the header."""
-    write_text(str(PLACE), operators_text())
+    write_text(str(HEADER), operators_text())
     return 0
 
 

@@ -54,7 +54,7 @@ SILENT_TRAITS = frozenset(
     AttrSizedOperandSegments AttrSizedResultSegments DeclareOpInterfaceMethods UserOpCompatibleInterface
     CallOpInterface""".split()
 )
-#: The trait of operations that represent parts of OneFlow jobs, such as variables; these are no operators.
+#: The trait of operations that represent parts of OneFlow jobs, such as variables; these are not operators.
 IMPORTED = "OneFlow_IsImportCompatible"
 _INFER, _CONF = "user_op::InferContext *ctx", "const user_op::UserOpConfWrapper &conf"
 #: The function that each bit requires: its name, its parameters, and the registration that receives it.

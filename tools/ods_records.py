@@ -1,7 +1,7 @@
 """The records that `.td` files define: includes read, classes instantiated, fields computed.
 
 Includes are looked for in the file's folder and in the folders above; what is not found, such as MLIR's own files, is
-left out: the classes of MLIR that OneFlow's files use are in `MLIR_CLASSES`. A class that a file uses and does not
+left out: MLIR's classes that OneFlow's files use are in `MLIR_CLASSES`. A class that a file uses and does not
 include is one of the `OneFlowBase.td` in the same folder.
 """
 
@@ -20,7 +20,7 @@ BASE_FILE = "OneFlowBase.td"
 #: The base class of user operators without a `OneFlowBase.td`.
 BASE_OP = "OneFlow_BaseOp"
 BUILT_IN = "class OneFlow_BaseOp<string mnemonic, list<Trait> traits = []> : Op<OneFlow_Dialect, mnemonic, traits>;"
-#: Classes of the files of MLIR. Only the arguments of `Op` describe operators.
+#: Classes of MLIR's own files. Only the arguments of `Op` describe operators.
 MLIR_CLASSES = frozenset(
     """Op Dialect TypeDef AttrDef TensorOf TypedArrayAttrBase StringBasedAttr FloatElementsAttr I32EnumAttr
     I32EnumAttrCase NativeOpTrait OpInterface AttrInterface TypeInterface Pass InterfacePass Pat Pattern""".split()

@@ -171,7 +171,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _run_program(arguments: argparse.Namespace) -> int:
-    place = _device(arguments)
+    device = _device(arguments)
     if arguments.load_ops is not None:
         load_operators(arguments.load_ops)
     file, text, constants = _read_file(arguments)
@@ -194,7 +194,7 @@ def _run_program(arguments: argparse.Namespace) -> int:
         print_after(module, name, file)
     arrays = _match(arguments, entry, constants)
     start = time.perf_counter()
-    executable = _guarded(lambda: compile_for(place, module, entry.name))
+    executable = _guarded(lambda: compile_for(device, module, entry.name))
     compiled = time.perf_counter() - start
     results = _guarded(lambda: executable(*arrays))
     if arguments.time is not None:

@@ -75,8 +75,8 @@ def launcher() -> list[str]:
         UsageError: no launcher is installed.
     """
     interpreter_folder = Path(sys.executable).parent
-    places = [(name, path) for path in (str(interpreter_folder), None) for name in ("mpiexec", "mpirun")]
-    launcher_path = next(filter(None, (shutil.which(name, path=path) for name, path in places)), None)
+    candidates = [(name, path) for path in (str(interpreter_folder), None) for name in ("mpiexec", "mpirun")]
+    launcher_path = next(filter(None, (shutil.which(name, path=path) for name, path in candidates)), None)
     if launcher_path is None:
         raise UsageError(f"--nproc: expected mpiexec in the folder of {sys.executable} or on the path; {mpi.HINT}")
     version = subprocess.run([launcher_path, "--version"], capture_output=True, text=True, check=False).stdout

@@ -59,10 +59,10 @@ class Session:
             return [text]
         marker = self.arguments.flags["split-input-file"] or MARKER
         chunks, lines, start = [], text.split("\n"), 0
-        for number, line in enumerate([*lines, marker]):
+        for index, line in enumerate([*lines, marker]):
             if line.rstrip() == marker:
-                chunks.append("\n" * start + "\n".join(lines[start:number]))
-                start = number + 1
+                chunks.append("\n" * start + "\n".join(lines[start:index]))
+                start = index + 1
         return chunks
 
     def _process(self, text: str) -> str | None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from linecache import getline
 from types import FrameType
 
+from oneflow.dialect.deprecated import current_name
 from oneflow.frontend.core.mode import tracing
 
 #: Packages whose frames are not the user's; decorators such as `no_grad` call functions from `contextlib`.
@@ -53,6 +54,13 @@ class OneFlowError(ValueError, RuntimeError):
         source = getline(location.file, location.line).strip() if location else ""
         super().__init__((f"{location}: {text}" if location else text) + (f"\n    {source}" if source else ""))
         self.text, self.location = text, location
+
+    def __getattr__(self, name: str) -> object:
+        """The value of an attribute under its name in the previous release."""
+        current = current_name("attribute of flow.OneFlowError", name)
+        if current == name:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return getattr(self, current)
 
 
 class TraceError(OneFlowError):

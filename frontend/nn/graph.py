@@ -1,4 +1,4 @@
-"""Whole programs in one: `Graph`, OneFlow's class for a model or a training step that is compiled.
+"""`Graph`, OneFlow's class for a model or a training step as one compiled program; micro-batches (1F1B).
 
 class Step(flow.nn.Graph):
     def __init__(self, model, optimizer):
@@ -221,10 +221,10 @@ class Graph(Stateful):
         if steps == 1:
             return self._build_micro_batch(args, kwargs, None)
         leaves, tree = flatten((args, kwargs))
-        parts = zip(*(_micro_batches_of(x, steps) for x in leaves), strict=True) if leaves else [()] * steps
+        micro_batches = zip(*(_micro_batches_of(x, steps) for x in leaves), strict=True) if leaves else [()] * steps
         results: list[Any] = []
         with _trace().interleaved(self._num_stages()):
-            for a, k in map(tree.unflatten, parts):
+            for a, k in map(tree.unflatten, micro_batches):
                 results.append(flatten(self._build_micro_batch(a, k, results[-1][0] if results else None)))
         return results[0][1].unflatten([_joined(x) for x in zip(*(r for r, _ in results), strict=True)])
 

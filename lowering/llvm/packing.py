@@ -1,4 +1,4 @@
-"""Packing: the copy of a block of columns of a contraction's right operand into a contiguous panel.
+"""Packing: the copy of columns of a contraction's right operand into a contiguous panel, with software prefetch.
 
 The panel has one row for each step of the depth, in the order in which the micro-kernel reads the rows.
 

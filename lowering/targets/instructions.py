@@ -1,4 +1,4 @@
-"""GPU instructions of the kernels: the shapes and limits of each, equal on every GPU that has it.
+"""GPU instructions of tensor cores (mma, wgmma, tcgen05) and TMA (blocks, shared-memory swizzle), on every GPU.
 
 Values are from the PTX ISA (https://docs.nvidia.com/cuda/parallel-thread-execution).
 """

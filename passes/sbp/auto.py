@@ -1,4 +1,4 @@
-"""The automatic strategy: the cheapest signatures of a whole graph.
+"""The automatic strategy: the cheapest signatures of a whole graph, by an integer program (ILP) or elimination.
 
 Elimination of nodes (`elimination`) gives an assignment in linear time; graphs of moderate size are solved by integer
 programming, which is exact.

@@ -1,4 +1,6 @@
-"""Collectives (the `ccl_*` operators) on arrays: shards of tensors are packed, moved by a transport and unpacked.
+"""Collectives on arrays (`ccl_*` operators: all-reduce, all-gather, reduce-scatter, all-to-all, broadcast, ..).
+
+Shards of tensors are packed, moved by a transport and unpacked.
 
 Sums of f16 and bf16 are computed in f32 where the transport does not add them: MPI has no such types, and a sum in 16
 bits would lose more with every rank. Collectives of several tensors are one call of the transport for those that are

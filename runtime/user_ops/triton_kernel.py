@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import ast
 import functools
-import importlib
 import inspect
 import textwrap
 from collections.abc import Callable, Iterator
@@ -34,16 +33,15 @@ from oneflow.runtime.user_ops.tensors import check_names, named_tensors
 
 codegen = lazy("oneflow.lowering.triton.codegen.kernel")
 prelude = lazy("oneflow.lowering.triton.codegen.prelude")
-#: The interpreter for kernels without a device. `testing` is a later layer, so it is imported when needed.
-INTERPRETER = "oneflow.testing.triton_interpreter"
+interpreter = lazy("oneflow.runtime.user_ops.kernel_interpreter")
 
 
 @dataclass(frozen=True)
 class TritonKernel:
     """A kernel in Triton: the source, the grid and the compilation parameters.
 
-    On a CUDA device the kernel is one launch of the program. On the host the kernel runs in the interpreter of
-    Triton, which is slow; an operator can have another `kernel` for the host and this kernel as `triton`.
+    On a CUDA device the kernel is one launch of the program. On the host the kernel runs in Triton's
+    interpreter, which is slow; an operator can have another `kernel` for the host and this kernel as `triton`.
     """
 
     text: str
@@ -140,7 +138,6 @@ def triton_kernel(
 
 def _interpret(source: Source, count: int, buffers: Any, stream: Any) -> None:
     """Runs a kernel on memory of the host."""
-    interpreter = importlib.import_module(INTERPRETER)
     with interpreter.interpreting():
         interpreter.interpret_kernel(source, [buffers[i] or 0 for i in range(count)])
 

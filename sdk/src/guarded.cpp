@@ -59,8 +59,8 @@ size_t GuardedBuffers::FirstDamage(size_t begin, size_t end) const {
 void GuardedBuffers::CheckGuards() const {
   for (size_t i = 0; i <= sizes_.size(); ++i) {
     const size_t begin = i == 0 ? 0 : End(i - 1), end = i == sizes_.size() ? total_ : begins_[i];
-    const size_t place = FirstDamage(begin, end);
-    if (place != end) Fail(place, i);
+    const size_t position = FirstDamage(begin, end);
+    if (position != end) Fail(position, i);
   }
 }
 
@@ -78,9 +78,9 @@ void GuardedBuffers::CheckWritten(size_t number) const {
                    std::to_string(bytes(number)) + " bytes, the first of them at byte " + std::to_string(first));
 }
 
-void GuardedBuffers::Fail(size_t place, size_t next) const {
+void GuardedBuffers::Fail(size_t position, size_t next) const {
   const bool has_next = next < sizes_.size(), has_last = next > 0;
-  const size_t before = has_next ? begins_[next] - place : total_, after = has_last ? place - End(next - 1) : total_;
+  const size_t before = has_next ? begins_[next] - position : total_, after = has_last ? position - End(next - 1) : total_;
   throw CheckError("its kernel wrote out of bounds: " +
                    (before < after ? Distance(before, "before the start", name(next), bytes(next))
                                    : Distance(after, "after the end", name(next - 1), bytes(next - 1))));

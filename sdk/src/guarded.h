@@ -29,7 +29,7 @@ class GuardedBuffers final {
   size_t End(size_t number) const { return begins_[number] + bytes(number); }
   /// The first byte from `begin` to `end` that differs from the guard pattern; `end` if no byte differs.
   size_t FirstDamage(size_t begin, size_t end) const;
-  [[noreturn]] void Fail(size_t place, size_t next) const;
+  [[noreturn]] void Fail(size_t position, size_t next) const;
 
   std::vector<std::pair<std::string, int64_t>> sizes_;
   std::vector<size_t> begins_;

@@ -65,7 +65,7 @@ def _numbers(text: str) -> set[str]:
 
 def _words(text: str) -> set[str]:
     """The words of a text, of three letters or more, without the words of all messages and without plural endings; a
-    type of MLIR has a shape and an element type.
+    MLIR type has a shape and an element type.
     """
     words = re.findall(r"[a-z]{3,}", text.lower().replace("dimension", "dim"))
     singular = {word.removesuffix("s") for word in words} - _COMMON

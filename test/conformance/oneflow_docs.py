@@ -91,8 +91,8 @@ def documented_examples(checkout: Path) -> list[Example]:
     """The examples of docstrings, then of pages."""
     found = []
     for path in sorted(checkout.glob("python/oneflow/**/*.py")):
-        place = path.relative_to(checkout)
-        if place.parts[2] == "test":
+        page = path.relative_to(checkout)
+        if page.parts[2] == "test":
             continue
         try:
             tree = ast.parse(path.read_text())
@@ -100,9 +100,9 @@ def documented_examples(checkout: Path) -> list[Example]:
             continue
         constants = [n for n in ast.walk(tree) if isinstance(n, ast.Constant)]
         texts = [(n.lineno, n.value) for n in constants if isinstance(n.value, str)]
-        found += [Example(f"{place}:{line}", text) for line, text in texts if ">>> " in text]
+        found += [Example(f"{page}:{line}", text) for line, text in texts if ">>> " in text]
     pages = [(p.relative_to(checkout), p.read_text()) for p in sorted(checkout.glob("docs/source/*.rst"))]
-    return found + [Example(str(place), text) for place, text in pages if ">>> " in text]
+    return found + [Example(str(page), text) for page, text in pages if ">>> " in text]
 
 
 class _Checker(doctest.OutputChecker):
@@ -230,7 +230,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("checkout", type=Path, help="a folder with OneFlow's docs/ and python/")
     parser.add_argument("--report", type=Path, help="the file to write to; standard output without it")
-    parser.add_argument("--only", default="", help="try examples whose place or text has this text")
+    parser.add_argument("--only", default="", help="try examples whose location or text has this text")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--names-only", action="store_true")
     parser.add_argument("--host-cuda", type=int, default=0, help="the number of CUDA devices made of host memory")

@@ -38,7 +38,7 @@ def install(
 ) -> None:
     """Makes the modules importable: tests run on one node of `ranks` ranks, with at most `repeats` random inputs
     and `layouts` random layouts on each placement, on the CPU alone unless `has_cuda`. With `cuda_is_host`, devices
-    and placements of CUDA are the host.
+    and CUDA placements are the host.
     """
     if cuda_is_host:
         _put_cuda_on_host()
@@ -107,10 +107,10 @@ def _simulate(ranks: int) -> None:
 
 
 def _put_cuda_on_host() -> None:
-    """Has devices and placements of CUDA be the host."""
-    kind, named, place = type(Device), type(Device).__call__, Placement.__init__
+    """Replaces CUDA devices and placements by the host."""
+    kind, named, make_placement = type(Device), type(Device).__call__, Placement.__init__
     mock.patch.object(kind, "__call__", lambda cls, *_, **__: named(cls, "cpu")).start()
-    mock.patch.object(Placement, "__init__", lambda self, type, ranks: place(self, "cpu", ranks)).start()
+    mock.patch.object(Placement, "__init__", lambda self, type, ranks: make_placement(self, "cpu", ranks)).start()
 
 
 def _skip_unless(nodes: int, devices: int, ranks: int) -> Callable[[], Any]:

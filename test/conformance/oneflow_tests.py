@@ -8,7 +8,7 @@ modules. Each test module runs in a separate process on the CPU; each test has a
 on other random inputs; `--repeats` is the largest number of repeats. `--layouts` is the largest number of layouts
 of a placement that a test of global tensors tries. `--graphs` also compares with `nn.Graph`, as OneFlow does, which
 compiles a program for each call. With `--ranks N`, the process simulates the ranks of one node. With `--host-cuda N`,
-tests of CUDA run too, on N devices made of host memory; with `--cuda-is-host`, which works with several ranks too,
+CUDA tests run too, on N devices made of host memory; with `--cuda-is-host`, which works with several ranks too,
 their devices and placements are the host. A message of an error is equal to OneFlow's if it states the same facts
 (`messages.py`). The table has a row for each module: the numbers of tests that passed, failed and were
 skipped by OneFlow's marks; the reasons of failures follow, the most frequent first. The script needs the extra
@@ -224,9 +224,7 @@ def main() -> None:
     parser.add_argument("--layouts", type=int, help="the most layouts of a placement that a test tries")
     parser.add_argument("--ranks", type=int, default=1, help="the ranks that the process simulates")
     parser.add_argument("--host-cuda", type=int, default=0, help="the number of CUDA devices made of host memory")
-    parser.add_argument(
-        "--cuda-is-host", action="store_true", help="run tests of CUDA too, with host in place of CUDA"
-    )
+    parser.add_argument("--cuda-is-host", action="store_true", help="run CUDA tests too, on the host")
     parser.add_argument("--seconds", type=int, default=TEST_LIMIT, help="the limit of one test")
     parser.add_argument("--report", type=Path, help="the file to write to; standard output without it")
     args = parser.parse_args()

@@ -94,10 +94,10 @@ def counterpart(name: str) -> Callable[..., Any] | None:
     """The function with an operator's name, None if there is no such function."""
     module, _, last = name.rpartition(".")
     try:
-        place = importlib.import_module(f"oneflow.{module}") if module else flow
+        namespace = importlib.import_module(f"oneflow.{module}") if module else flow
     except ImportError:
         return None
-    function = None if name in _ANOTHER else getattr(place, last, None)
+    function = None if name in _ANOTHER else getattr(namespace, last, None)
     order = _ORDERS.get(name, lambda f: f)
     return order(function) if callable(function) else None
 
@@ -206,7 +206,7 @@ def differences(wanted: tuple[list[Any], list[Any]], given: tuple[list[Any], lis
 
 
 def one_line(error: BaseException) -> str:
-    """An error without places and numbers."""
+    """The text of an error without locations and numbers."""
     text = re.sub(r"^\S+:\d+: ", "", next(iter(str(error).splitlines()), ""))
     return f"{type(error).__name__}: {_NUMBERS.sub('N', text)}"[:110]
 
@@ -312,8 +312,8 @@ def main() -> None:
     warnings.simplefilter("ignore")
     sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
     lines, missing = [], set()
-    for number, dtype in enumerate(args.dtype):
-        rows, absent = rows_of(getattr(torch, dtype), args.samples, args.only, with_errors=number == 0)
+    for index, dtype in enumerate(args.dtype):
+        rows, absent = rows_of(getattr(torch, dtype), args.samples, args.only, with_errors=index == 0)
         lines += report(dtype, rows)
         missing.update(absent)
     text = "\n".join([*lines, "without counterpart: " + " ".join(sorted(missing))]) + "\n"

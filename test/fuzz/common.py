@@ -84,7 +84,7 @@ def cases_of(fuzzer: Fuzzer, seed: int, numbers: Iterable[int]) -> Iterator[str 
 
 
 def _described(error: Exception) -> str:
-    """An unexpected exception and its place, in one line."""
+    """An unexpected exception and its location, in one line."""
     frame = traceback.extract_tb(error.__traceback__)[-1]
     what = " ".join(f"{type(error).__name__}: {error}".split())
     return f"exception: {what} at {Path(frame.filename).name}:{frame.lineno}"

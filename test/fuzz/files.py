@@ -2,7 +2,7 @@
 
 A case is a program of the repository (a lit test or example) with some tokens and lines changed. The case is parsed,
 verified and run through each of `STAGES`. The expected outcome is an error with a message or a valid program.
-Faults are a crash, a hang, an unintended exception, and a pass whose result the verifier of MLIR refuses.
+Faults are a crash, a hang, an unintended exception, and a pass whose result MLIR's verifier refuses.
 """
 
 from __future__ import annotations
@@ -87,22 +87,22 @@ class Mutant:
         """The tokens of the program; the concatenation of all tokens is the text of the program."""
         return TOKEN.findall(self.text)
 
-    def _place(self, kind: Callable[[str], object], tokens: list[str]) -> int | None:
-        places = [i for i, t in enumerate(tokens) if kind(t)]
-        return self.random.choice(places) if places else None
+    def _position(self, kind: Callable[[str], object], tokens: list[str]) -> int | None:
+        positions = [i for i, t in enumerate(tokens) if kind(t)]
+        return self.random.choice(positions) if positions else None
 
     def _swap(self, kind: Callable[[str], object], new: Callable[[list[str]], str]) -> None:
         tokens = self.tokens()
-        place = self._place(kind, tokens)
-        if place is not None:
-            tokens[place] = new(tokens)
+        position = self._position(kind, tokens)
+        if position is not None:
+            tokens[position] = new(tokens)
             self.text = "".join(tokens)
 
     def size(self) -> None:
         """Another size of a tensor, more often than not for all tensors with the old size."""
-        places = list(SIZE.finditer(self.text))
-        if places:
-            old, new = self.random.choice(places), self.random.choice(SIZES)
+        positions = list(SIZE.finditer(self.text))
+        if positions:
+            old, new = self.random.choice(positions), self.random.choice(SIZES)
             everywhere = self.random.random() < 0.6
             self.text = SIZE.sub(
                 lambda m: new if m.start() == old.start() or (everywhere and m[0] == old[0]) else m[0], self.text
@@ -158,7 +158,7 @@ class Mutant:
             self.text = self.text[: one.start()] + self.text[one.end() :]
 
     def attribute(self) -> None:
-        """An attribute of another program in the place of one."""
+        """One attribute replaced by an attribute of another program."""
         pattern = re.compile(r"\b[\w.]+ = [^,{}\n]+(?=[,}])")
         mine, theirs = list(pattern.finditer(self.text)), pattern.findall(self.random.choice(programs()))
         if mine and theirs:
@@ -166,11 +166,11 @@ class Mutant:
             self.text = self.text[: one.start()] + self.random.choice(theirs) + self.text[one.end() :]
 
     def line(self) -> None:
-        """A line left out, doubled, or in another place."""
+        """A line left out, doubled, or at another position."""
         lines = self.text.splitlines(keepends=True)
-        place, other = self.random.randrange(len(lines)), self.random.randrange(len(lines))
+        position, other = self.random.randrange(len(lines)), self.random.randrange(len(lines))
         choice = self.random.randrange(3)
-        moved = lines[place] if choice == 1 else lines.pop(place)
+        moved = lines[position] if choice == 1 else lines.pop(position)
         if choice:
             lines.insert(other, moved)
         self.text = "".join(lines) or "\n"
@@ -180,9 +180,9 @@ class Mutant:
         self.text += self.random.choice(programs())
 
     def byte(self) -> None:
-        """A byte that is no text."""
-        place = self.random.randrange(len(self.text))
-        self.text = self.text[:place] + self.random.choice('\udcff\udc80\0\x7f{(<"') + self.text[place + 1 :]
+        """A byte that is not text."""
+        position = self.random.randrange(len(self.text))
+        self.text = self.text[:position] + self.random.choice('\udcff\udc80\0\x7f{(<"') + self.text[position + 1 :]
 
 
 MUTATIONS: tuple[tuple[Callable[[Mutant], None], int], ...] = (
@@ -255,7 +255,7 @@ def _fault(stage: str, error: PipelineFailure) -> str | None:
 
 
 def _unplaced(stage: str, error: Exception) -> str | None:
-    """An error that says nothing, or an exception that is said to be one of the program."""
+    """An error without a message, or an internal exception that is reported as an error of the program."""
     return None if str(error).strip() else f"{stage}: no message: {type(error).__name__}"
 
 

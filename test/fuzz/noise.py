@@ -237,11 +237,11 @@ class Expected:
             AssertionError: a result has another shape or type, or differs by more than rounding explains.
         """
         assert len(got) == len(self.want), f"expected {len(self.want)} results, got {len(got)}"
-        for number, (one, want, where) in enumerate(zip(got, self.want, names, strict=True)):
+        for index, (one, want, where) in enumerate(zip(got, self.want, names, strict=True)):
             assert one.shape == want.shape, f"{where}: expected shape {want.shape}, got {one.shape}"
             assert one.dtype == want.dtype, f"{where}: expected {want.dtype}, got {one.dtype}"
-            if _wrong(one, want, [r[number] for r in self._few], self._largest).any():
-                wrong = _wrong(one, want, [r[number] for r in self._many], self._largest)
+            if _wrong(one, want, [r[index] for r in self._few], self._largest).any():
+                wrong = _wrong(one, want, [r[index] for r in self._many], self._largest)
                 assert not wrong.any(), f"{where}: {_shown(one, want, wrong)}"
 
 
@@ -254,13 +254,13 @@ def _wrong(got: np.ndarray, want: np.ndarray, runs: Sequence[np.ndarray], larges
     one, other = got.astype(np.float64), want.astype(np.float64)
     others = np.stack([r.astype(np.float64) for r in (want, *runs)])
     with np.errstate(all="ignore"):
-        steady = np.all(_class(others) == _class(other), axis=0)
-        steady &= ~np.isfinite(other) | (np.abs(other) <= largest * float(ml_dtypes.finfo(want.dtype).max))
+        stable = np.all(_class(others) == _class(other), axis=0)
+        stable &= ~np.isfinite(other) | (np.abs(other) <= largest * float(ml_dtypes.finfo(want.dtype).max))
         spread = np.max(np.abs(others - other), axis=0, initial=0.0)
         unit = epsilon(want.dtype)
         allowed = FACTOR * spread + 4 * unit * np.abs(other) + float(ml_dtypes.finfo(want.dtype).tiny)
         near = (_class(one) == _class(other)) & (~np.isfinite(other) | (np.abs(one - other) <= allowed))
-    wrong = steady & ~near
+    wrong = stable & ~near
     return wrong
 
 

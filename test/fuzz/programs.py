@@ -1,7 +1,7 @@
 """Random programs of operators against the references: `python test/fuzz/programs.py --count 10000`.
 
 A case is the text of a `Program`. The kind of a program is `cpu` (compiled), `gradient` (the compiled gradient, in
-f64 also compared with finite differences), `triton` (kernels in the interpreter of Triton), or `ranks` (tensors on a
+f64 also compared with finite differences), `triton` (kernels in Triton's interpreter), or `ranks` (tensors on a
 mesh in random layouts). NaN and infinities have to agree in each.
 """
 

@@ -152,9 +152,9 @@ def order_memory(names: Names) -> None:
     the result; in this package, as in OneFlow, results are contiguous.
     """
     tensors = {n: x for n, x in names.items() if isinstance(x, torch.Tensor)}
-    places = Counter(x.untyped_storage().data_ptr() for x in tensors.values())
+    storages = Counter(x.untyped_storage().data_ptr() for x in tensors.values())
     for name, x in tensors.items():
-        if not x.is_contiguous() and places[x.untyped_storage().data_ptr()] == 1 and x._base is None:
+        if not x.is_contiguous() and storages[x.untyped_storage().data_ptr()] == 1 and x._base is None:
             names[name] = x.contiguous()
 
 
@@ -165,7 +165,7 @@ def values(names: Names, library: ModuleType) -> dict[str, np.ndarray]:
 
 
 class Compiled:
-    """A program as a compiled function; `outside` says that the tensors that are given are no arguments."""
+    """A program as a compiled function; with `outside`, the given tensors are captured instead of arguments."""
 
     def __init__(self, code: str, outside: bool) -> None:
         self.first = [line for line in code.splitlines() if "given(" in line]

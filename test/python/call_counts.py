@@ -14,7 +14,7 @@ def calls_of(action, *arguments):
 
 @contextlib.contextmanager
 def counting():
-    """Gives a function that says how many functions were called so far."""
+    """A context that gives a function, which returns the number of calls so far."""
     calls = [0]
 
     def note(frame, event, argument):

@@ -53,14 +53,14 @@ def composed(numbers, arguments, one, two):
 def differences(function, arrays):
     """Central differences of `function(*arrays)` by every element; cases with a kink within a step are given up."""
     found, middle = [], function(*arrays)
-    for number, array in enumerate(arrays):
+    for index, array in enumerate(arrays):
         slopes = np.zeros(array.shape)
         for at in np.ndindex(array.shape):
             ends = []
             for step in (STEP, -STEP):
                 moved = array.copy()
                 moved[at] += step
-                ends.append(function(*arrays[:number], moved, *arrays[number + 1 :]))
+                ends.append(function(*arrays[:index], moved, *arrays[index + 1 :]))
             slopes[at] = slope = (ends[0] - ends[1]) / (2 * STEP)
             if abs(ends[0] - 2 * middle + ends[1]) > KINK * STEP * max(abs(slope), 1.0):
                 reject()

@@ -42,7 +42,7 @@ def pytest_configure():
 
 
 def pytest_collection_finish(session):
-    """Notes where the generators stand, and hides the collected tests from the garbage collector."""
+    """Saves the states of the generators, and hides the collected tests from the garbage collector."""
     gc.freeze()
     gc.enable()
     for item in session.items:

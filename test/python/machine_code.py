@@ -17,13 +17,13 @@ def innermost_loops(path):
     """The innermost loops of a shared object: lists of instructions (name, operands)."""
     text = subprocess.run(["objdump", "-d", "--no-show-raw-insn", path], capture_output=True, text=True, check=True)
     lines = [(int(at, 16), name, operands) for at, name, operands in LINE.findall(text.stdout)]
-    numbers = {at: number for number, (at, *_) in enumerate(lines)}
+    numbers = {at: index for index, (at, *_) in enumerate(lines)}
     found = []
-    for number, (_, name, operands) in enumerate(lines):
+    for index, (_, name, operands) in enumerate(lines):
         target = re.match(r"([0-9a-f]+)\b", operands)
-        first = numbers.get(int(target[1], 16), number) if name.startswith("j") and target else number
-        if first < number:
-            found.append((first, number))
+        first = numbers.get(int(target[1], 16), index) if name.startswith("j") and target else index
+        if first < index:
+            found.append((first, index))
     innermost = [(a, b) for a, b in found if not any(a <= c and d <= b and (a, b) != (c, d) for c, d in found)]
     return [[line[1:] for line in lines[a : b + 1]] for a, b in innermost]
 

@@ -90,10 +90,10 @@ def write_tokens(prefix, documents, code=4, dtype=np.int32):
     """Writes documents of tokens as Megatron does."""
     arrays = [np.array(document, dtype) for document in documents]
     lengths = np.array([len(a) for a in arrays], np.int32)
-    places = np.cumsum([0, *(a.nbytes for a in arrays)])[:-1]
+    starts = np.cumsum([0, *(a.nbytes for a in arrays)])[:-1]
     offsets = np.arange(len(arrays) + 1)
     header = b"MMIDIDX\0\0" + struct.pack("<QBQQ", 1, code, len(arrays), len(offsets))
-    index = header + b"".join(a.tobytes() for a in (lengths, places.astype(np.int64), offsets.astype(np.int64)))
+    index = header + b"".join(a.tobytes() for a in (lengths, starts.astype(np.int64), offsets.astype(np.int64)))
     Path(f"{prefix}.idx").write_bytes(index)
     Path(f"{prefix}.bin").write_bytes(b"".join(a.tobytes() for a in arrays))
 

@@ -278,13 +278,14 @@ def test_a_search_finds_where_a_task_is(task, words, where):
 
 
 #: Words of engineers who know CUTLASS, IREE, XLA, TVM, functorch or PyTorch.
-FIELD_TERMS = """autotuning; buffer assignment; cache key; caching allocator; checkpointing; collective
-bucketing; command buffer; cross-mesh resharding; CUDA graph; dequantization; dispatch region; flash attention;
-im2col; implicit GEMM; input-output aliasing; int4 weights; joint graph; layout assignment; loop nest; loss
-scaling; mainloop; multi-output fusion; object cache; occupancy; operator fusion; packing; partitioner; pipeline
-parallelism; register blocking; rematerialization; residuals; schedule; shape inference; shard; software
-pipelining; split-K; SPMD partitioning; stream-K; tail masking; tensor parallelism; tile rasterization; tiling;
-vectorization; warp specialization; Winograd convolution; ZeRO"""
+FIELD_TERMS = """autotuning; buffer assignment; cache key; caching allocator; checkpointing; collective bucketing;
+command buffer; cross-mesh resharding; CUDA graph; deadlock; dequantization; dispatch region; flash attention;
+im2col; implicit GEMM; input-output aliasing; int4 weights; integer program; joint graph; layout assignment; loop
+nest; loss scaling; mainloop; micro-batch; multi-output fusion; object cache; occupancy; operator fusion; out of
+memory; overlap; packing; partitioner; pipeline parallelism; register blocking; rematerialization; reproducer;
+residuals; schedule; shape inference; shard; software pipelining; software prefetch; split-K; SPMD partitioning;
+stream-K; swizzle; tail masking; tensor parallelism; tile rasterization; tiling; vectorization; warp specialization;
+Winograd convolution; ZeRO"""
 
 
 def glossary() -> dict[str, list[str]]:

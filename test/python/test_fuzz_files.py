@@ -1,4 +1,4 @@
-"""A short run of the fuzzer of mutated files, and that the fuzzer finds, tells apart and shrinks faults."""
+"""A short run of the fuzzer of mutated files; the fuzzer finds, distinguishes and shrinks faults."""
 
 from __future__ import annotations
 

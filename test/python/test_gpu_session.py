@@ -1,4 +1,4 @@
-"""`benchmarks/gpu_session.py`: stages of limited time, whatever the commands do."""
+"""`benchmarks/gpu_session.py`: stages end in limited time, also if commands hang."""
 
 import importlib.util
 import sys
@@ -23,7 +23,7 @@ def python(session, name, code, **environment):
     return session.Job(name, [sys.executable, "-c", code], environment)
 
 
-def test_jobs_run_side_by_side_and_say_how_they_ended(session, tmp_path):
+def test_jobs_run_in_parallel_and_report_their_status(session, tmp_path):
     # Each waits for the file that the other writes.
     exchange = (
         f"import os, pathlib, time; here = pathlib.Path({str(tmp_path)!r}); (here / os.environ['MINE']).touch()\n"
@@ -49,7 +49,7 @@ def test_expired_stages_are_reported(session, tmp_path):
     assert session.run_all([later], 0.0, tmp_path) == []
 
 
-def test_all_samples_are_shared_out(session, tmp_path):
+def test_samples_are_divided_between_jobs(session, tmp_path):
     first = session.stages(3, tmp_path)[0]
     shards = [j.environment["ONEFLOW_TEST_SHARD"] for j in first.jobs if j.environment]
     assert shards == ["0/3", "1/3", "2/3"] and len(first.jobs) == 4

@@ -4,6 +4,7 @@ import ast
 import importlib.util
 import re
 import statistics
+import tomllib
 import warnings
 from pathlib import Path
 
@@ -173,20 +174,20 @@ def test_mechanisms_name_no_operator():
 
 
 #: The modules that use the text of a kernel or a program, and the purpose: kernels are values, printed once.
-TEXT_READERS = {
-    "lowering/triton/launch/program.py": "a program for readers",
+TEXT_USERS = {
+    "lowering/triton/launch/program.py": "a program for people",
     "runtime/cuda/compile_workers.py": "longer kernels are compiled first",
     "runtime/cuda/compiler.py": "Triton takes a file",
-    "runtime/cuda/dump.py": "files for readers",
+    "runtime/cuda/dump.py": "files for people",
     "runtime/cuda/executable.py": "the text of the program",
     "runtime/cuda/host.py": "a kernel of the host is MLIR text",
 }
 #: The modules of these folders that use regular expressions, and the purpose.
-EXPRESSION_READERS = {"runtime/cuda/ptx.py": "PTX is the text of the compiler"}
+EXPRESSION_USERS = {"runtime/cuda/ptx.py": "PTX is the text of the compiler"}
 
 
 def test_no_stage_reads_the_source_of_a_kernel():
-    """Stages read the fields of `Source`; `Source.text` is for Triton and for readers."""
+    """Stages read the fields of `Source`; `Source.text` is for Triton and for people."""
     folders = ("lowering/kernels/", "lowering/triton/", "runtime/cuda/")
     trees = {name(p): list(ast.walk(ast.parse(p.read_text()))) for p in MODULES if name(p).startswith(folders)}
     calls = {id(node.func) for nodes in trees.values() for node in nodes if isinstance(node, ast.Call)}
@@ -198,7 +199,7 @@ def test_no_stage_reads_the_source_of_a_kernel():
         path for path, nodes in trees.items() for node in nodes
         if isinstance(node, ast.Import) and any(alias.name == "re" for alias in node.names)
     }  # fmt: skip
-    assert texts == TEXT_READERS.keys() and imports == EXPRESSION_READERS.keys()
+    assert texts == TEXT_USERS.keys() and imports == EXPRESSION_USERS.keys()
 
 
 @pytest.mark.parametrize(
@@ -244,6 +245,29 @@ def test_modules_that_are_imported_late_exist():
     names = {name for text in texts for name in re.findall(r'\blazy\("(oneflow\.[\w.]+)"\)', text)}
     assert len(names) > 10 and not [name for name in sorted(names) if importlib.util.find_spec(name) is None]
     assert all(hasattr(testing, name) for name in testing._HOMES)
+
+
+#: Modules that name modules of later layers, and why: the names are not imported there.
+LATER_LAYERS = {
+    "dialect/mypy_plugin.py": "mypy gives the plugin the name of a decorator",
+    "testing/lit_config.py": "commands of RUN lines are processes of their own",
+}
+
+
+def test_modules_that_are_imported_late_are_in_earlier_layers():
+    """The linter reads import statements; names of modules in strings keep the direction of imports as well."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    contract = next(c for c in contracts if c["name"] == "Imports go one way")
+    order = [layer.removeprefix("oneflow.") for layer in contract["layers"]]
+    later: dict[str, str] = {}
+    for path in MODULES:
+        own = order.index(name(path).split("/")[0])
+        for node in ast.walk(ast.parse(path.read_text())):
+            text = node.value if isinstance(node, ast.Constant) else None
+            named = re.fullmatch(r"oneflow\.(\w+)\.[\w.]+", text) if isinstance(text, str) else None
+            if named and named[1] in order[:own]:
+                later[name(path)] = named[0]
+    assert later.keys() == LATER_LAYERS.keys(), f"modules that name modules of later layers: {later}"
 
 
 def names_of_lazy_modules() -> set[tuple[str, str]]:

@@ -1,4 +1,6 @@
-"""A base installation without SciPy: all of README's Python, constants, and SBP by elimination."""
+"""A base installation without SciPy: all of README's Python, constants, Triton kernels on the host, and SBP by
+elimination.
+"""
 
 import re
 import subprocess
@@ -81,6 +83,11 @@ def test_layouts_are_chosen(tmp_path, strategy):
     assert found.returncode == 0, found.stderr
     assert re.search(r"oneflow.matmul.*oneflow.out_nd_sbp = \[\[#sbp.split<0", found.stdout), found.stdout
     assert ("layouts are chosen by elimination" in found.stderr) == (strategy == "auto")
+
+
+def test_triton_kernels_are_interpreted():
+    found = run("import oneflow.runtime.user_ops.kernel_interpreter")
+    assert found.returncode == 0, found.stderr
 
 
 def test_error_functions_are_those_of_the_library():

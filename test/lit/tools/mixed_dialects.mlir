@@ -1,10 +1,10 @@
-// Programs that mix operations of MLIR with operators, in all tools: every location is one of the program.
+// Programs that mix MLIR's operations with operators, in all tools: every location is a line of the program.
 // RUN: oneflow-opt %s --stage kernels | FileCheck %s
 // RUN: oneflow-opt %s --stage llvm | FileCheck %s --check-prefix=LLVM
 // RUN: oneflow-opt %s --stage triton | FileCheck %s --check-prefix=TRITON
 // RUN: oneflow-run %s --entry-point count | FileCheck %s --check-prefix=VALUE
 
-// A number that a loop gives lies in a tensor of no dimension on its way out of the kernel.
+// A number that a loop returns leaves the kernel in a tensor of rank 0.
 // CHECK-LABEL: func.func private @count_kernel_0
 // CHECK: scf.for
 // CHECK: tensor.insert %{{.*}} into %{{.*}}[] : tensor<i64>

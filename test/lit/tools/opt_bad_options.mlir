@@ -21,7 +21,7 @@
 // OUTPUT: oneflow-opt: error: -o: expected FILE, got nothing
 // COMMAS: oneflow-opt: error: expected passes between commas, got ','
 
-// Errors without a place in the program name the file.
+// Errors without a location in the program name the file.
 // INSIDE: {{^}}{{.*}}opt_bad_options.mlir: error: {{.*}}expected one of greedy, auto, got 'bogus'
 
 // STAGE: opt_bad_options.mlir:{{[0-9]+}}:8: error: expected kernels, views and sizes in the entry, got oneflow.relu: run convert-oneflow-to-linalg and oneflow-form-kernels first

@@ -1,4 +1,4 @@
-"""Names of the previous release stand for today's names and warn once."""
+"""Names of the previous release are aliases of current names and warn once."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from oneflow.dialect import deprecated
 from oneflow.dialect.deprecated import RENAMED, DeprecatedName, current_name
 from oneflow.dialect.record import REGISTRY, Operator, Registry
 from oneflow.frontend import functional as F  # noqa: N812
+from oneflow.frontend.core.errors import SourceLocation
 from oneflow.frontend.operators import SLOTS
 from oneflow.lowering.kernels.form_kernels import FormKernels
 from oneflow.passes.base import PipelineError
@@ -34,7 +35,8 @@ def _no_warning_was_given():
 def names_of(scope: str) -> list[set[str]]:
     """The names that are valid today, for each thing in a scope."""
     fixed = {"pass": set(PASSES), "option of oneflow-form-kernels": set(FormKernels.options()),
-             SLOTS: set(Operator.__dataclass_fields__)}  # fmt: skip
+             SLOTS: set(Operator.__dataclass_fields__),
+             "attribute of flow.OneFlowError": set(vars(flow.OneFlowError("expected")))}  # fmt: skip
     if scope in fixed:
         return [fixed[scope]]
     modules = {"flow": F, "flow.cuda": flow.cuda}
@@ -52,20 +54,20 @@ def names_of(scope: str) -> list[set[str]]:
 
 
 @pytest.mark.parametrize(("scope", "old", "new"), ROWS)
-def test_a_row_renames_what_is_gone_to_what_there_is(scope, old, new):
+def test_previous_names_are_unknown_and_current_names_known(scope, old, new):
     names = names_of(scope)
     assert names
     assert all((new is None or new in known) and old not in known for known in names)
 
 
-def test_a_name_warns_once():
+def test_a_previous_name_warns_once():
     with pytest.warns(DeprecatedName, match="oneflow-compute-padded is now oneflow-fuse-padding") as caught:
         assert current_name("pass", "oneflow-compute-padded") == "oneflow-fuse-padding"
         assert current_name("pass", "oneflow-compute-padded") == "oneflow-fuse-padding"
     assert len(caught) == 1
 
 
-def test_passes_and_options():
+def test_previous_names_of_passes_and_options():
     with pytest.warns(DeprecatedName, match="oneflow-deterministic-scatter"):
         assert [step.name for step in parse_flag("oneflow-claim-positions", "")] == ["oneflow-deterministic-scatter"]
     with pytest.warns(DeprecatedName, match="beside has no effect"):
@@ -92,7 +94,7 @@ def test_the_command_line_shows_the_warning(tmp_path, capsys, recwarn):
     assert "IR Dump After oneflow-fuse-padding" in capsys.readouterr().err
 
 
-def test_slots_of_an_operator():
+def test_previous_names_of_slots():
     registry = Registry()
     with pytest.warns(DeprecatedName, match="unoffered"):
 
@@ -105,7 +107,7 @@ def test_slots_of_an_operator():
     assert registry["kept"].unoffered == "all of them"
 
 
-def test_arguments_of_operators():
+def test_previous_names_of_operator_arguments():
     x = np.ones((2, 3), np.float32)
     with pytest.warns(DeprecatedName, match="x is now input_tensor"):
         result = flow.ops.reduce_sum(x=x, axis=[1], keepdims=False)
@@ -113,6 +115,14 @@ def test_arguments_of_operators():
     with warnings.catch_warnings(), pytest.raises(TypeError, match="one for each of its names"):
         warnings.simplefilter("ignore", DeprecatedName)
         flow.ops.reduce_sum(x=x, input_tensor=x, axis=[1], keepdims=False)
+
+
+def test_previous_names_of_attributes():
+    location = SourceLocation("model.py", 3, 1)
+    with pytest.warns(DeprecatedName, match="place is now location"):
+        assert flow.OneFlowError("expected", location).place is location
+    with pytest.raises(AttributeError, match="'OneFlowError' object has no attribute 'line'"):
+        _ = flow.OneFlowError("expected").line
 
 
 def test_a_name_without_effect():
@@ -134,7 +144,7 @@ def test_a_name_without_effect():
         (lambda x: x.where(condition=x > 1, other=-1.0), [-1.0, 1.5]),
     ],
 )
-def test_arguments_of_functions(call, result):
+def test_previous_names_of_function_arguments(call, result):
     """The warning is at the user's line: Python shows deprecation warnings at lines of the main program alone."""
     with pytest.warns(DeprecatedName) as caught:
         assert call(flow.tensor(np.array([0.25, 1.5], np.float32))).tolist() == result

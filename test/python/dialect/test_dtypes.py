@@ -7,7 +7,7 @@ from oneflow.dialect import dtypes
 from oneflow.dialect.tensor_desc import TensorDesc
 
 
-def test_names():
+def test_names_of_dtypes():
     assert [str(dtypes.int8), repr(dtypes.bool_), f"{dtypes.complex64}"] == [
         "oneflow.int8", "oneflow.bool", "oneflow.complex64"
     ]  # fmt: skip

@@ -35,9 +35,9 @@ def with_unknown_sizes(call, number, axis):
 
 def loosened(call):
     """`call` with dimensions unknown in every way that its operator allows, results inferred."""
-    for number, operand in enumerate(call.operands):
+    for index, operand in enumerate(call.operands):
         for axis in [*range(operand.rank), *([None] if operand.rank > 1 else [])]:
-            loose = with_unknown_sizes(call, number, axis)
+            loose = with_unknown_sizes(call, index, axis)
             try:
                 results = infer(loose.record, loose)
             except OperatorError:
@@ -47,7 +47,7 @@ def loosened(call):
 
 
 @pytest.mark.parametrize("name", COMPUTED)
-def test_meaning_with_unknown_sizes(name):
+def test_evaluation_with_dynamic_sizes(name):
     each([(s,) for s in COMPUTED[name]], check_meaning)
 
 

@@ -64,18 +64,18 @@ def _slopes(name, operands, attrs, cotangent=1.0, dtype=np.float64):
 
 
 @pytest.mark.parametrize("name,attrs,x,slope", AT_EDGES)
-def test_slope_at_edges(name, attrs, x, slope):
+def test_derivatives_at_edges(name, attrs, x, slope):
     np.testing.assert_allclose(_slopes(name, [x], attrs)[0], slope, rtol=1e-12)
 
 
 @pytest.mark.parametrize("name,x,y,dx,dy", OF_PAIRS)
-def test_slopes_of_pairs(name, x, y, dx, dy):
+def test_derivatives_by_both_operands(name, x, y, dx, dy):
     got = _slopes(name, [x, y], {})
     np.testing.assert_allclose(got[0], dx, rtol=1e-12)
     np.testing.assert_allclose(got[1], dy, rtol=1e-12)
 
 
-def test_pow_of_a_negative_base_has_no_slope_by_its_exponent():
+def test_pow_of_a_negative_base_has_no_derivative_by_its_exponent():
     by_base, by_exponent = _slopes("broadcast_pow", [[-2.0], [2.0]], {})
     np.testing.assert_array_equal(by_base, [-4.0])
     assert np.isnan(by_exponent).all()

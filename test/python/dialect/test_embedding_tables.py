@@ -94,7 +94,7 @@ def test_rows_survive_growth_and_snapshots(tmp_path):
         Table("other", 3, np.dtype(np.float32)).load(tmp_path / "one")
 
 
-def test_ids_of_64_bits_without_a_sign(tmp_path):
+def test_unsigned_ids_of_64_bits(tmp_path):
     kept, ids = Table("unsigned", 1, np.dtype(np.float32)), np.asarray([2**64 - 1, 3], np.uint64)
     kept.write(ids, np.asarray([[5], [6]], np.float32))
     kept.save(tmp_path)
@@ -102,7 +102,7 @@ def test_ids_of_64_bits_without_a_sign(tmp_path):
     np.testing.assert_array_equal(kept.read(ids, np.zeros((2, 1))), [[5], [6]])
 
 
-def test_a_name_has_rows_of_one_size():
+def test_tables_of_one_name_have_one_row_size():
     table("sized", 4, np.float32)
     with pytest.raises(ValueError, match="expected rows of 4 float32, as in the table 'sized', got 5 float32"):
         table("sized", 5, np.float32)

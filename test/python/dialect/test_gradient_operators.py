@@ -46,14 +46,14 @@ def gradients(slot, sample, number):
 def test_gradients_for_the_cotangent_of_each_result_alone(name):
     sample = FIRST[name]
     results = run_reference(make_case(sample, float64, REGISTRY))
-    for number, result in enumerate(results):
+    for index, result in enumerate(results):
         if np.asarray(result).dtype.kind != "f":
             continue
-        got, want = (gradients(slot, sample, number) for slot in (REGISTRY[name].grad, decomposition_gradient))
+        got, want = (gradients(slot, sample, index) for slot in (REGISTRY[name].grad, decomposition_gradient))
         for operand, wanted in want.items():
             found = got.get(operand) or [np.zeros_like(w) for w in wanted]
             for a, b in zip(found, wanted, strict=False):
-                np.testing.assert_allclose(a, b, 1e-9, 1e-9, err_msg=f"{sample}: {operand} from result {number}")
+                np.testing.assert_allclose(a, b, 1e-9, 1e-9, err_msg=f"{sample}: {operand} from result {index}")
 
 
 def test_the_weight_of_ciou_is_a_constant():

@@ -13,7 +13,7 @@ from oneflow.dialect.lazy import lazy
 from oneflow.dialect.record import Registry
 from oneflow.passes.registry import PassTable
 
-# Each module registers under its name, lets the test go on, and has a last line that its functions need.
+# Each module registers under its name, lets the test continue, and has a last line that its functions need.
 MODULES = {
     "late": """
 import test_pause as pause

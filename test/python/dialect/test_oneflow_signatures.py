@@ -208,21 +208,21 @@ def _allowed(name: str) -> set[str]:
 
 
 @pytest.mark.parametrize("name", SHARED)
-def test_the_signature_is_that_of_oneflow(name):
+def test_signatures_equal_oneflows_signatures(name):
     assert differences(REGISTRY[name].signature, THEIRS[name]) == _allowed(name)
 
 
-def test_every_operator_of_oneflow_is_here_or_refused_with_a_reason():
+def test_every_oneflow_operator_is_defined_or_refused_with_a_reason():
     assert refused() == {*THEIRS} - {*SHARED}
 
 
-def test_an_operator_that_is_refused_says_why():
+def test_errors_of_refused_operators_give_the_reason():
     assert "Tensors are values" in REGISTRY.unknown("fill_")
     assert reason_for("nosuch") is None
     assert REGISTRY.unknown("nosuch").startswith("unknown operator oneflow.nosuch")
 
 
-def test_deviations_are_of_operators_that_are_here():
+def test_deviations_are_of_defined_operators():
     lines = [line.split() for text in DEVIATIONS.values() for line in text.splitlines()]
     assert {operator.rstrip(":") for operator, *_ in filter(None, lines)} <= {*SHARED}
 

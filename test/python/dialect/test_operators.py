@@ -31,12 +31,12 @@ def context():
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_types(name):
+def test_inferred_types_equal_the_types_of_the_reference(name):
     each(CASES[name], checks.check_types)
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_meaning(name):
+def test_evaluation_equals_the_reference(name):
     each(CASES[name], checks.check_meaning)
 
 
@@ -46,7 +46,7 @@ def test_references_at_nan_and_infinities(name):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_round_trip(name, context):
+def test_text_round_trip(name, context):
     each(CASES[name], checks.check_round_trip, context)
 
 
@@ -56,7 +56,7 @@ def test_gradient(name):
 
 
 @pytest.mark.parametrize("bad", BAD, ids=str)
-def test_bad(bad):
+def test_bad_samples_are_refused(bad):
     checks.check_bad(bad)
 
 

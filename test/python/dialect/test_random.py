@@ -30,7 +30,7 @@ def test_reference_matches_published_vectors(counter, key, words):
 
 
 @pytest.mark.parametrize("counter,key,words", VECTORS)
-def test_meaning_matches_published_vectors(counter, key, words):
+def test_evaluation_matches_published_vectors(counter, key, words):
     drawn = philox([s.const(w, dtypes.int64) for w in counter], key[0] | key[1] << 32)
     got = evaluate([c.element_wise((1,), lambda i, w=w: w) for w in drawn], [])
     assert tuple(int(w[0]) for w in got) == words
@@ -44,7 +44,7 @@ SHAPE = (200, 250)
 
 
 @pytest.mark.parametrize("dtype", [dtypes.float32, dtypes.float64])
-def test_uniform_is_even(dtype):
+def test_uniform_numbers_are_evenly_distributed(dtype):
     x = draw("uniform", dtype=dtype, shape=SHAPE, **{"from": -1.0}, to=3.0, seed=11).astype(np.float64)
     assert x.min() >= -1 and x.max() < 3
     np.testing.assert_allclose([x.mean(), x.var()], [1.0, 16 / 12], atol=0.02)
@@ -65,12 +65,12 @@ def test_uniform_int_takes_every_value():
     np.testing.assert_allclose(counts / x.size, 1 / 7, atol=0.01)
 
 
-def test_doubles_do_not_repeat():
+def test_f64_numbers_are_distinct():
     x = draw("uniform", dtype=dtypes.float64, shape=SHAPE)
     assert len(np.unique(x)) == x.size
 
 
-def test_seeds_differ_and_repeat():
+def test_numbers_repeat_for_a_seed_and_differ_between_seeds():
     first, again, other = (draw("uniform", dtype=dtypes.float32, shape=(100,), seed=n) for n in (1, 1, 2))
     np.testing.assert_array_equal(first, again)
     assert not np.any(first == other)

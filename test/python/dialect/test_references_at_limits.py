@@ -48,7 +48,7 @@ def mapped(operands, change):
 
 
 def emptied(is_emptied):
-    """A change of operands: the axes that `is_emptied(axis, size, rank)` says have size 0."""
+    """A change of operands: the axes for which `is_emptied(axis, size, rank)` holds have size 0."""
 
     def change(of):
         shape = tuple(0 if is_emptied(i, d, len(of.shape)) else d for i, d in enumerate(of.shape))

@@ -79,7 +79,7 @@ def test_solve_like(case, data):
 
 
 @given(reshapes(), st.data())
-def test_paired_axes_are_cut_alike(case, data):
+def test_paired_axes_are_split_alike(case, data):
     """Cutting both sides of a reshape along a pair gives the reshape of the parts."""
     source, target = case
     if -1 in target or math.prod(source) != math.prod(target):
@@ -136,12 +136,12 @@ def test_huge_sizes_do_not_overflow():
         solve_reshape(OP, (2**63 - 1, 2**63 - 1), (1,))
 
 
-def test_identities():
+def test_identities_of_unknown_sizes():
     assert is_identity((None, 4), (None, 4))
     assert not is_identity((None, None), (None, None))
     assert not is_identity((None, 0), (None, 0))
 
 
-def test_ranks_beyond_numpys():
+def test_ranks_that_numpy_does_not_support():
     assert solve_reshape(OP, (1,) * 100, (-1,)) == (1,)
     assert broadcast_shapes(OP, [(1,) * 100, (3,)]) == (*[1] * 99, 3)

@@ -1,4 +1,4 @@
-"""Text that would end the process in MLIR's parser is an error with a place."""
+"""Text that would end the process in MLIR's parser is an error with a location."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ LATER_BLOCK = """func.func @f() -> f32 {
 @pytest.mark.parametrize(
     "definition", ["^b(%i: f32):", '%i = "x.y"() : () -> f32', '%i:2 = "x.y"() : () -> (f32, f32)']
 )
-def test_wrong_text_with_forward_references_is_not_parsed_here(
+def test_wrong_text_with_forward_references_is_not_parsed_in_this_process(
     definition: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After such an error the parser writes to freed memory."""
@@ -135,7 +135,7 @@ def test_forward_references_between_blocks_are_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "place"),
+    ("text", "position"),
     [
         (LATER_BLOCK, "%i : f32"),
         (BROKEN.replace("DEFINITION", "^b(%i: f32):"), "%i) :"),
@@ -148,5 +148,5 @@ def test_forward_references_between_blocks_are_read() -> None:
         (GENERIC_FORM, None),
     ],
 )
-def test_forward_references_are_found(text: str, place: str | None) -> None:
-    assert find_forward_reference(text) == (None if place is None else text.index(place))
+def test_forward_references_are_found(text: str, position: str | None) -> None:
+    assert find_forward_reference(text) == (None if position is None else text.index(position))

@@ -76,7 +76,7 @@ def largest(name: str, ranks: list[int]) -> None:
 
 
 def precision(name: str, ranks: list[int]) -> None:
-    """Products are as precise as `flow.cuda` was told, on the ranks' devices too."""
+    """Products have the precision of `flow.cuda.set_matmul_precision` on the devices of ranks too."""
     flow.cuda.set_matmul_precision(name)
     x, w = (np.eye(32, dtype=np.float32) * k for k in (2, 3))
     at = flow.placement("cuda", ranks)

@@ -39,7 +39,7 @@ def test_one_message_ends_all_ranks(act: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("act", ["die", "raise", "leave", "catch"])
-def test_messages_are_kept_in_files(act: str, tmp_path: Path) -> None:
+def test_messages_are_written_to_files(act: str, tmp_path: Path) -> None:
     """The launcher, which writes to the same file at an offset, does not overwrite the messages."""
     log = tmp_path / "log"
     with log.open("w") as file, job.start("fault_cases.py", 2, act, output=file, ONEFLOW_TIMEOUT="60") as ranks:
@@ -52,7 +52,7 @@ def test_messages_are_kept_in_files(act: str, tmp_path: Path) -> None:
     assert text.count("oneflow: error:") == 1
 
 
-def test_a_rank_at_another_step_is_named() -> None:
+def test_messages_name_the_rank_at_another_step() -> None:
     """The message gives the step of a rank that waits at another step than the other ranks."""
     with job.start("fault_cases.py", 2, "shape", ONEFLOW_TIMEOUT="2") as ranks:
         _, errors = ranks.communicate(timeout=120)
@@ -68,7 +68,7 @@ def test_ranks_with_different_programs_are_refused() -> None:
     )
 
 
-def test_ranks_do_not_end_while_another_says_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ranks_do_not_end_while_a_message_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The message would be lost with the rank that prints the message."""
     assert watchdog.claim_report(tmp_path)
     found: list[bool] = []

@@ -65,7 +65,7 @@ def test_a_program_in_a_file_runs_on_two_gpus(tmp_path: Path) -> None:
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not has_two_gpus(), reason="needs two GPUs")
-def test_a_rank_that_dies_ends_one_that_waits_for_its_gpu() -> None:
+def test_a_dead_rank_ends_a_rank_that_waits_for_its_gpu() -> None:
     with job.start("fault_cases.py", 2, "die", "cuda", NCCL_NVLS_ENABLE="0") as ranks:
         errors = ranks.communicate(timeout=120)[1]
     assert ranks.returncode != 0 and "oneflow: error: rank 1 (process" in errors, errors
@@ -90,7 +90,7 @@ def command(*line: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(line, env=known, capture_output=True, text=True, timeout=job.LIMIT, check=False)
 
 
-def test_ranks_in_one_process_have_no_gpu_each() -> None:
+def test_simulated_ranks_on_gpus_are_refused() -> None:
     with host_cuda(), pytest.raises(WorldError, match=r"expected a process for each of the 2 ranks on GPUs"):
         flow.tensor(np.ones(4)).to_global(flow.placement("cuda", [0, 1]), flow.sbp.split(0))
 
@@ -112,16 +112,14 @@ def test_a_type_that_nccl_does_not_add() -> None:
         nccl._type(np.zeros(1, np.complex64))
 
 
-def test_a_rank_that_sees_one_gpu_has_it_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rank_with_one_visible_gpu_uses_that_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mpi.MpiWorld, "local_rank_and_size", lambda self: (1, 2))
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
     with host_cuda(devices=1) as cuda, host_nccl(cuda):
         assert nccl.Gpus(mpi.MpiWorld.__new__(mpi.MpiWorld)).device.ordinal == 0
 
 
-def test_nccl_is_looked_for_in_packages_and_then_in_the_system(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_nccl_is_searched_in_packages_before_the_system(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     files = [tmp_path / p / "lib" / nccl.FILE for p in ("nvidia/nccl", "nvidia/cu13", "torch")]
     for file in files[::-1]:
         file.parent.mkdir(parents=True)

@@ -23,11 +23,11 @@ class Pipeline(nn.Graph):
         super().__init__()
         rng = np.random.default_rng(0)
         self.up, self.down = nn.Linear(6, 8, bias=False).double(), nn.Linear(8, 4, bias=False).double()
-        for number, layer in enumerate((self.up, self.down)):
+        for index, layer in enumerate((self.up, self.down)):
             layer.load_state_dict({"weight": rng.standard_normal(layer.weight.shape)})
             if at:
-                layer.to_global(at[number], B)
-                layer.to(GraphModule).set_stage(number, at[number])
+                layer.to_global(at[index], B)
+                layer.to(GraphModule).set_stage(index, at[index])
                 layer.to(GraphModule).activation_checkpointing = checkpoints
         self.at = at
         weights = {

@@ -37,7 +37,7 @@ def test_processes_on_placements_of_their_own() -> None:
         ),
     ],
 )
-def test_layouts_that_do_not_fit_are_said(ranks: list[int], sbp: object, message: str) -> None:
+def test_errors_name_layouts_that_do_not_fit(ranks: list[int], sbp: object, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         flow.tensor([[1.0]]).to_global(flow.placement("cpu", ranks), sbp)
 
@@ -83,7 +83,7 @@ def test_gradients_of_shards_have_gradients() -> None:
     np.testing.assert_allclose(curve.numpy(), [6.0, 12.0, 0.0])
 
 
-def test_gradients_lie_as_is_asked() -> None:
+def test_gradients_have_the_requested_layouts() -> None:
     placement_cases.check_layouts_of_gradients()
 
 

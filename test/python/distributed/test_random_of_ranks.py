@@ -7,9 +7,9 @@ import random_cases
 
 @pytest.mark.parametrize("count", [2, 3, 4])
 @pytest.mark.parametrize("name", random_cases.DRAWS)
-def test_simulated_ranks_draw_the_same(name: str, count: int) -> None:
+def test_simulated_ranks_draw_the_same_random_numbers(name: str, count: int) -> None:
     random_cases.check(name, list(range(count)))
 
 
-def test_processes_draw_the_same() -> None:
+def test_processes_draw_the_same_random_numbers() -> None:
     assert job.run("random_cases.py", 2).count("is done") == 2

@@ -17,7 +17,7 @@ FRONT, BACK = flow.placement("cpu", [0, 1]), flow.placement("cpu", [2])
 
 @pytest.mark.parametrize("strategy", ["greedy", "auto"])
 @pytest.mark.parametrize("seed", range(3))
-def test_simulated_stages_give_what_one_process_gives(seed: int, strategy: str) -> None:
+def test_simulated_stages_give_the_results_of_one_process(seed: int, strategy: str) -> None:
     stage_cases.check_stages(seed, strategy)
 
 
@@ -25,7 +25,7 @@ def test_simulated_stages_train_like_one_process() -> None:
     stage_cases.check_training()
 
 
-def test_processes_of_stages() -> None:
+def test_processes_run_stages() -> None:
     assert job.run("stage_cases.py", 4).count("is done") == 4
 
 
@@ -41,7 +41,7 @@ def test_ranks_compute_their_stage_alone() -> None:
     assert found[2] == ["ccl_send_recv", "scalar_mul"]
 
 
-def test_results_lie_where_they_are_computed() -> None:
+def test_results_are_on_the_ranks_that_compute_them() -> None:
     x = flow.tensor(np.arange(8.0).reshape(4, 2)).to_global(FRONT, S(0))
     front, back, number = flow.compile(lambda x: (x * 2.0, x.to_global(BACK, B) + 1.0, x.sum()))(x)
     assert (front.placement, back.placement) == (FRONT, BACK)
@@ -80,6 +80,6 @@ def test_placements_of_one_function_have_one_type() -> None:
         flow.compile(lambda a: a.to_global(flow.placement("cuda", [0]), B))(x)
 
 
-def test_layouts_in_traces_say_an_sbp() -> None:
+def test_layouts_in_traces_need_an_sbp() -> None:
     with pytest.raises(flow.TraceError, match=r"to_global: expected flow.sbp.split\(axis\).*got 'row'"):
         flow.compile(lambda a: a.to_global(FRONT, "row"))(np.ones(2))

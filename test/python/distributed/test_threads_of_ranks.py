@@ -19,5 +19,5 @@ HALVES = frozenset(range(4)), frozenset(range(4, 8))
         ([*HALVES, ALL], [2, 2, 2]),
     ],
 )
-def test_ranks_share_what_they_may_use(allowed, parts):
+def test_threads_of_ranks_divide_the_allowed_processors(allowed, parts):
     assert [_thread_share(row, allowed) for row in range(len(allowed))] == parts

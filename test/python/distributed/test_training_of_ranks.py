@@ -57,7 +57,7 @@ def test_processes_train_like_one_process(count: int) -> None:
 @pytest.mark.parametrize("loss", ["cross_entropy", "mse_loss"])
 @pytest.mark.parametrize("sizes", [(3, 4, 64), (64, 2, 3)], ids=str)
 @pytest.mark.parametrize("labels", [flow.sbp.split(0), flow.sbp.broadcast], ids=str)
-def test_data_parallel_gradients_alone_cross_ranks(sizes: tuple[int, int, int], labels: Any, loss: str) -> None:
+def test_only_data_parallel_gradients_cross_ranks(sizes: tuple[int, int, int], labels: Any, loss: str) -> None:
     """Every gradient is summed over ranks right after the gradient is computed; whole labels move only scores."""
     pair = flow.placement("cpu", [0, 1])
     net = flow.nn.Sequential(flow.nn.Linear(*sizes[:2]), flow.nn.ReLU(), flow.nn.Linear(*sizes[1:]))
@@ -112,7 +112,7 @@ def test_all_gradients_are_one_collective_in_their_own_memory(change_gpu: Callab
     module = read_module(step_of(3).ir("physical"), create_context(REGISTRY))
     (sums,) = collectives_of(module, REGISTRY)
     assert sums.name == "oneflow.ccl_all_reduce" and len(sums.operands) == 7
-    # On a device, the memory of small programs lies apart.
+    # On a device, buffers of small programs do not share memory.
     change_gpu(launches={"no_reuse_l2_share": 0})
     found = read_program(ProgramSource.of(module, "step", REGISTRY).lower("triton")).plan
     (given, made), *_ = re.findall(r"run\.host\(0, \[(.*)\], \[(.*)\]\)", found)

@@ -21,7 +21,7 @@ def ranks(request):
     return request.param
 
 
-def test_other_values_layouts_and_placements_of_an_argument(ranks):
+def test_warm_calls_with_other_values_layouts_and_placements(ranks):
     weight = placed(W, B, ranks)
     function = flow.compile(lambda x: x * weight + 1.0)
     for step, sbp in enumerate((S0, S0, S0, S1, S0, B, S0, S1)):
@@ -32,7 +32,7 @@ def test_other_values_layouts_and_placements_of_an_argument(ranks):
         function(placed(X, S0, (0, 1, 2)))
 
 
-def test_a_captured_tensor_with_another_layout_or_value(ranks):
+def test_warm_calls_after_a_captured_tensor_changed(ranks):
     weight = placed(W, B, ranks)
     function = flow.compile(lambda x: x - weight)
     x = placed(X, S0, ranks)
@@ -42,7 +42,7 @@ def test_a_captured_tensor_with_another_layout_or_value(ranks):
             np.testing.assert_array_equal(function(x).numpy(), X - value)
 
 
-def test_updates_of_captured_tensors(ranks):
+def test_warm_calls_update_captured_tensors(ranks):
     total, x = placed(W, S0, ranks), placed(X, S0, ranks)
 
     @flow.compile

@@ -42,7 +42,7 @@ def test_each_stage_trains_like_data_parallelism(stage: int, parts: int, gathers
 
 
 @pytest.mark.parametrize(("stage", "kept"), [(1, WHOLE), (2, SHARDS)])
-def test_gradients_that_are_kept_are_split_from_stage_2_on(stage: int, kept: list[tuple[int, ...]]) -> None:
+def test_accumulated_gradients_are_split_from_stage_2_on(stage: int, kept: list[tuple[int, ...]]) -> None:
     """A scaler has the gradients checked before the steps of the optimizers, which are another program."""
     zero = Training([0, 1], stage, scaler=flow.amp.GradScaler(init_scale=8.0))
     np.testing.assert_allclose(zero.losses(2), data_parallel()[1][:2], rtol=1e-12)
@@ -50,7 +50,7 @@ def test_gradients_that_are_kept_are_split_from_stage_2_on(stage: int, kept: lis
     assert [(int(rows), int(columns)) for rows, columns in found] == kept
 
 
-def test_states_that_are_there_already_are_split() -> None:
+def test_existing_optimizer_states_are_split() -> None:
     zero = Training([0, 1], 0)
     before = zero.losses(2)
     zero.config.set_zero_redundancy_optimizer_mode("distributed_split")
@@ -90,7 +90,7 @@ def test_other_graphs_read_whole_parameters() -> None:
         ((S(0), B), (2, 2), (S(0), S(0))), ((S(0),), (2,), None), ((B,), (1,), None), ((B, B), (2, 1), (S(0), B)),
     ],
 )  # fmt: skip
-def test_one_broadcast_becomes_a_split(layout: Any, mesh: Any, wanted: Any) -> None:
+def test_one_mesh_axis_of_a_broadcast_tensor_is_split(layout: Any, mesh: Any, wanted: Any) -> None:
     assert split_layout(layout, mesh) == wanted
 
 

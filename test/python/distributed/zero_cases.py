@@ -17,7 +17,7 @@ split = flow.sbp.split
 
 
 class Training(nn.Graph):
-    """Steps of data-parallel training of two layers without biases; `stage` 0 is no ZeRO."""
+    """Steps of data-parallel training of two layers without biases; `stage` 0 is without ZeRO."""
 
     def __init__(self, ranks: list[int], stage: int, parts: int = 1, scaler: Any = None, **options: Any) -> None:
         super().__init__()

@@ -41,7 +41,7 @@ def kill_after_a_checkpoint(script, out, *options):
 
 
 @pytest.mark.parametrize("script", SHORT)
-def test_a_killed_run_goes_on_bit_for_bit(script, tmp_path):
+def test_a_killed_run_resumes_bit_for_bit(script, tmp_path):
     steps, every = SHORT[script]
     options = ("--steps", steps, "--every", every)
     run(script, tmp_path / "whole", *options)

@@ -43,7 +43,7 @@ def test_integers_take_their_dimension_first():
 
 
 @cases
-def test_reads(name):
+def test_indexing_with_tensors_reads_elements(name):
     key, (want, _) = KEYS[name][0], expected(name)
     for found in (
         flow.tensor(X)[key(flow.tensor(A), flow.tensor(B))].numpy(),
@@ -87,7 +87,7 @@ def test_writes_and_their_gradients(name):
         np.testing.assert_array_equal(np.asarray(found).ravel(), want)
 
 
-def test_sizes_of_the_run():
+def test_advanced_indexing_of_dynamic_sizes():
     def function(x, i, j):
         y = x * 1
         y[0, :, i] = x[i, j][:, :2].sum()

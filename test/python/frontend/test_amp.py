@@ -164,7 +164,7 @@ def test_options_of_graphs():
 
 
 @pytest.mark.parametrize("scale", [None, 128.0])
-def test_gradients_of_parts_of_a_batch_are_accumulated(scale):
+def test_gradients_of_micro_batches_are_accumulated(scale):
     """The step is that of the mean of the losses of the parts; results of the parts are joined."""
 
     class Train(nn.Graph):

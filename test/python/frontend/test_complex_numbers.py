@@ -223,7 +223,7 @@ def test_memory_of_other_libraries_and_files(tmp_path):
     np.testing.assert_array_equal(flow.load(tmp_path / "z")["z"].numpy(), Z)
 
 
-def test_sizes_that_the_run_knows():
+def test_complex_numbers_of_dynamic_sizes():
     spec = flow.TensorSpec((None, 3), flow.complex64)
     function = flow.compile(lambda z: (z * z.conj()).real().sum(0), spec)
     np.testing.assert_allclose(function(Z), (np.abs(Z) ** 2).sum(0), 1e-5)

@@ -39,7 +39,7 @@ def test_the_device_of_a_traced_tensor_where_captured_tensors_are_on_the_host(cu
     assert traced(flow.ones(2)).device == "cpu" and traced(flow.ones(2)).tolist() == [1, 1]
 
 
-def test_made_on_the_device():
+def test_tensors_are_made_on_the_device():
     assert flow.tensor([1.0, 2.0], device="cuda").device == "cuda"
     assert flow.ones(2, 3, device="cuda").device == "cuda" and flow.rand(2, device="cuda:1").device == "cuda:1"
     x = flow.zeros(2, device="cuda")
@@ -57,7 +57,7 @@ def test_complex_numbers():
         np.testing.assert_allclose(got.numpy(), want.numpy(), 1e-5, 1e-6)
 
 
-def test_the_present_device_and_what_it_is():
+def test_current_device_and_its_properties():
     found = flow.cuda.get_device_properties("cuda:1")
     assert (found.name, found.total_memory) == (flow.cuda.get_device_name(1), 1 << 32) == ("host memory", 1 << 32)
     assert flow.cuda.get_device_capability() == (found.major, found.minor) == (8, 0)
@@ -90,7 +90,7 @@ def test_elements_that_wait_on_the_host(cuda):
         (x * 2).offload()
 
 
-def test_operators_run_there():
+def test_operators_run_on_the_device():
     x, w = floats(3, 4), floats(4, 2)
     a, b = flow.tensor(x).cuda(), flow.tensor(w).cuda()
     got = flow.softmax(a @ b * 2.0 + 1) - flow.tensor(3.0)
@@ -100,7 +100,7 @@ def test_operators_run_there():
     assert got.sum().item() == pytest.approx(want.sum().item(), 1e-5) and float(a.max()) == x.max()
 
 
-def test_gradients_flow_there_and_through_moves():
+def test_gradients_flow_on_the_device_and_through_copies():
     x, w = floats(3, 4), floats(4, 2)
     here = flow.tensor(w, requires_grad=True)
     loss = (flow.tensor(x).cuda() @ here.cuda()).square().mean()
@@ -147,21 +147,21 @@ def mask():
 
 @pytest.mark.parametrize("name", ASSIGNMENTS)
 @pytest.mark.filterwarnings("error")
-def test_an_assignment_writes_what_it_takes_alone(name):
+def test_an_assignment_writes_only_the_assigned_elements(name):
     key, value = ASSIGNMENTS[name]
     key = key() if callable(key) else key
     x, want = flow.tensor(floats(4, 3)).cuda(), floats(4, 3)
-    shared, view, place = x.detach(), x[1:], x.storage.address
+    shared, view, address = x.detach(), x[1:], x.storage.address
     x[key] = flow.tensor(value).cuda() if isinstance(value, np.ndarray) else value
     want[key.numpy() if isinstance(key, flow.Tensor) else key] = value
-    assert x.storage.address == place
+    assert x.storage.address == address
     for tensor, wanted in ((x, want), (shared, want), (view, want[1:])):
         np.testing.assert_array_equal(tensor.numpy(), wanted)
     kernels = [k for (_, _, over, *_), k in BUILDER.kernels.items() if over is not None]
     assert all("run.donated" in k.executable.ir("triton") for k in kernels)
 
 
-def test_an_assignment_of_what_is_updated_itself():
+def test_an_assignment_of_a_part_of_the_updated_tensor():
     x, want = flow.tensor(floats(4, 3)).cuda(), floats(4, 3)
     x[positions(3, 2, 1, 0)] = x
     np.testing.assert_array_equal(x.numpy(), want[::-1])
@@ -249,7 +249,7 @@ def adam(parameters):
 
 @pytest.mark.parametrize("algorithm", [sgd, adam])
 @pytest.mark.parametrize("compiled", [False, True])
-def test_training_equals_the_cpus(algorithm, compiled):
+def test_training_equals_training_on_the_cpu(algorithm, compiled):
     got, want = trained("cuda", compiled, algorithm), trained("cpu", compiled, algorithm)
     np.testing.assert_allclose(got[0], want[0], 1e-4)
     for one, other in zip(got[1], want[1], strict=True):
@@ -271,11 +271,11 @@ def test_a_training_step_updates_parameters_where_they_are(cuda):
     x, y = flow.tensor(floats(6, 8)).cuda(), flow.tensor(np.arange(6) % 4).cuda()
     for _ in range(3):
         step(x, y)
-    places = [p.storage.address for p in net.parameters()]
+    addresses = [p.storage.address for p in net.parameters()]
     before = len(cuda.live)
     cuda.log.clear()
     step(x, y)
-    assert [p.storage.address for p in net.parameters()] == places and len(cuda.live) == before
+    assert [p.storage.address for p in net.parameters()] == addresses and len(cuda.live) == before
     assert cuda.log == ["graph"]
 
 
@@ -344,7 +344,7 @@ def test_deterministic_additions_keep_their_order(cuda):
     assert texts == [False, True]
 
 
-def test_a_replayed_step_does_little_on_the_host(cuda):
+def test_a_replayed_step_calls_few_functions_on_the_host(cuda):
     """The cost is counted in calls of Python functions; driver calls are for the graph and the context only."""
     net = model().cuda()
     optimizer = sgd(net.parameters())

@@ -138,7 +138,7 @@ def test_empty_tensors_in_compiled_functions():
 
 
 @pytest.mark.parametrize("shape", [(0, 4, 3), (2, 4, 0)])
-def test_a_batch_of_nothing_moves_no_running_statistics(shape):
+def test_an_empty_batch_changes_no_running_statistics(shape):
     layer = flow.nn.BatchNorm1d(4)
     layer(flow.ones(*shape))
     assert layer.running_mean.tolist() == [0] * 4 and layer.running_var.tolist() == [1] * 4
@@ -159,5 +159,5 @@ def test_layers_of_empty_batches(name):
 
 
 @pytest.mark.parametrize("draw", ["xavier_uniform_", "xavier_normal_", "kaiming_uniform_", "kaiming_normal_"])
-def test_nothing_is_drawn_for_a_weight_without_elements(draw):
+def test_empty_weights_draw_no_random_numbers(draw):
     assert getattr(flow.nn.init, draw)(flow.ones(0, 0)).shape == (0, 0)

@@ -130,7 +130,7 @@ def test_types_do_not_promote(name):
 
 
 @every_format
-def test_layers_compute_in_no_8_bits(name):
+def test_layers_refuse_floats_of_8_bits(name):
     with pytest.raises(TypeError, match="expected a type of floats such as"):
         flow.set_default_dtype(getattr(flow, name))
 

@@ -62,7 +62,7 @@ def test_too_many_arguments_are_refused():
         flow._C.reduce_sum_like(x, x, [1], 1)
 
 
-def test_regions_of_images_are_averaged():
+def test_roi_align_averages_regions_of_images():
     image = flow.tensor(np.arange(16, dtype=np.float32).reshape(1, 1, 4, 4))
     rois = flow.tensor(np.array([[0, 0, 0, 2, 2]], np.float32))
     whole = flow.roi_align(image, rois, 1.0, 1, 1, 2)
@@ -70,7 +70,7 @@ def test_regions_of_images_are_averaged():
     assert flow._C.roi_align(image, rois, 1.0, 2, 2, 1, True).shape == (1, 1, 2, 2)
 
 
-def test_tensors_of_the_kind_of_another():
+def test_new_tensors_with_the_type_and_device_of_a_tensor():
     x = flow.ones(2, 3, dtype=flow.float64).to_global(flow.placement("cpu", [0, 1]), flow.sbp.split(0))
     for make, fill in ((flow.new_zeros, 0), (flow.new_ones, 1)):
         y = make(x)

@@ -34,7 +34,7 @@ def test_forward_hooks_are_part_of_a_program():
     assert len(traces) == 4
 
 
-def test_other_hooks_trace_nothing_again():
+def test_other_hooks_cause_no_recompilation():
     layer, other = nn.Linear(2, 2), nn.Linear(2, 2)
     run, traces = counted(lambda x: layer(x))
     run(X)

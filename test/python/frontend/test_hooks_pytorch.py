@@ -215,10 +215,10 @@ def a_graph_through_backward_hooks(m, nn, log):
 @scenario
 def nested_modules_and_copies(m, nn, log):
     model = nn.Sequential(linear(m, nn), nn.ReLU(), linear(m, nn))
-    for number, layer in enumerate([model, *model]):
-        layer.register_forward_pre_hook(lambda module, args, n=number: log.append(("before", n)))
-        layer.register_forward_hook(lambda module, args, y, n=number: log.append(("after", n)))
-        layer.register_full_backward_hook(lambda module, *grads, n=number: log.append((n, values(grads))))
+    for index, layer in enumerate([model, *model]):
+        layer.register_forward_pre_hook(lambda module, args, n=index: log.append(("before", n)))
+        layer.register_forward_hook(lambda module, args, y, n=index: log.append(("after", n)))
+        layer.register_full_backward_hook(lambda module, *grads, n=index: log.append((n, values(grads))))
     x = m.tensor([[1.0, 2.0]], requires_grad=True)
     model(x).sum().backward(retain_graph=True)
     copy.deepcopy(model)(x).sum().backward()

@@ -69,14 +69,14 @@ PROGRAMS = {
         class Model(nn.Module):
             def __init__(self, vocabulary=7, width=16, length=6):
                 super().__init__()
-                self.tokens, self.places = nn.Embedding(vocabulary, width), nn.Embedding(length, width)
+                self.tokens, self.positions = nn.Embedding(vocabulary, width), nn.Embedding(length, width)
                 self.norm, self.attention = nn.LayerNorm(width), Attention(width, 2, length)
                 self.mlp = nn.Sequential(nn.Linear(width, 32), nn.GELU(), nn.Linear(32, width))
                 self.head = nn.Linear(width, vocabulary, bias=False)
                 self.head.weight = self.tokens.weight
 
             def forward(self, idx, targets=None):
-                x = self.tokens(idx) + self.places(torch.arange(idx.size(1), device=idx.device))
+                x = self.tokens(idx) + self.positions(torch.arange(idx.size(1), device=idx.device))
                 x = x + self.attention(self.norm(x))
                 logits = self.head(x + self.mlp(x))
                 if targets is None:

@@ -35,7 +35,7 @@ def bf16(number):
 
 
 @pytest.mark.parametrize("what", REFUSED)
-def test_errors(what):
+def test_numbers_out_of_range_are_refused(what):
     call, message = REFUSED[what]
     with pytest.raises(flow.OneFlowError, match=message):
         call()
@@ -60,7 +60,7 @@ RESULTS = {
 
 
 @pytest.mark.parametrize("what", RESULTS)
-def test_results(what):
+def test_numbers_are_rounded_to_the_type_of_the_tensor(what):
     call, wanted = RESULTS[what]
     np.testing.assert_array_equal(call().numpy(), np.array(wanted))
     np.testing.assert_array_equal(np.asarray(flow.compile(call)()), np.array(wanted))

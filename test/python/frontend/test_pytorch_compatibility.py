@@ -148,7 +148,7 @@ def test_dropout_of_channels(shape):
     assert {0.0, 2.0} == set(found.ravel()) and 0.4 < found.mean() / 2 < 0.6
 
 
-def test_dropout_of_what_has_no_channels():
+def test_dropout_of_tensors_without_channels():
     with pytest.raises(flow.OneFlowError, match="expected a tensor of 2 or 3 or 4 or 5 dimensions for dropout2d"):
         F.dropout2d(flow.ones(3))
 

@@ -105,10 +105,10 @@ def test_collectives_of_one_process():
 
 def test_a_local_repository(tmp_path):
     (tmp_path / "hubconf.py").write_text("def double(x):\n    'Twice.'\n    return 2 * x\n")
-    place = str(tmp_path)
-    assert flow.hub.list(place, source="local") == ["double"]
-    assert flow.hub.help(place, "double", source="local") == "Twice."
-    assert flow.hub.load(place, "double", 4, source="local") == 8
+    repository = str(tmp_path)
+    assert flow.hub.list(repository, source="local") == ["double"]
+    assert flow.hub.help(repository, "double", source="local") == "Twice."
+    assert flow.hub.load(repository, "double", 4, source="local") == 8
     source = tmp_path / "file"
     source.write_bytes(b"abc")
     target = tmp_path / "made" / "copy"
@@ -130,13 +130,13 @@ def test_each_branch_of_a_repository_has_a_folder(tmp_path, monkeypatch):
     def opened(url):
         answer = io.BytesIO()
         with zipfile.ZipFile(answer, "w") as archive:
-            archive.writestr("top/hubconf.py", f"def place(): return {url!r}\n")
+            archive.writestr("top/hubconf.py", f"def address(): return {url!r}\n")
         return io.BytesIO(answer.getvalue())
 
     monkeypatch.setattr("urllib.request.urlopen", opened)
     monkeypatch.setenv("ONEFLOW_HOME", str(tmp_path))
-    for place, end in (("a/b_c", "a/b_c/zipball/main"), ("a/b:c_main", "a/b/zipball/c_main")):
-        assert flow.hub.load(place, "place") == f"https://github.com/{end}"
+    for repository, end in (("a/b_c", "a/b_c/zipball/main"), ("a/b:c_main", "a/b/zipball/c_main")):
+        assert flow.hub.load(repository, "address") == f"https://github.com/{end}"
 
 
 def test_a_state_with_another_hash_is_refused(tmp_path):
@@ -192,8 +192,8 @@ def test_the_layout_of_each_tensor_of_a_structure():
 
 def test_a_downloaded_state_is_moved(tmp_path):
     flow.save({"w": flow.tensor([1.0, 2.0]), "steps": 3}, str(tmp_path / "state.flow"))
-    for place in (None, "cpu"):
-        options: dict[str, Any] = {"model_dir": str(tmp_path / "hub"), "map_location": place, "progress": False}
+    for device in (None, "cpu"):
+        options: dict[str, Any] = {"model_dir": str(tmp_path / "hub"), "map_location": device, "progress": False}
         (tmp_path / "hub").mkdir(exist_ok=True)
         state = flow.hub.load_state_dict_from_url((tmp_path / "state.flow").as_uri(), **options)
         assert state["w"].tolist() == [1, 2] and state["steps"] == 3

@@ -28,8 +28,8 @@ def values(name, *operands):
 
 def test_a_cell_that_runs_again():
     compiled = flow.compile(lambda x: flow.ops.rd_cell(x) + 0.0)
-    for number, (body, factor) in enumerate((("x * 2.0", 2), ("x * 2.0", 2), ("x * 3.0", 3))):
-        run_cell(number, CELL.format(signature="rd_cell(x) -> y", body=body))
+    for index, (body, factor) in enumerate((("x * 2.0", 2), ("x * 2.0", 2), ("x * 3.0", 3))):
+        run_cell(index, CELL.format(signature="rd_cell(x) -> y", body=body))
         for got in (*values("rd_cell", X), compiled(X)):
             np.testing.assert_allclose(got, factor * X)
 

@@ -86,7 +86,7 @@ def accumulation(lib, model, whole):
 
 
 def recurrent(lib, model, whole):
-    """A loop over time, with a state that goes on from batch to batch."""
+    """A loop over time, with a state that is passed from batch to batch."""
 
     class Cell(lib.nn.Module):  # type: ignore[name-defined]
         def __init__(self):
@@ -161,13 +161,13 @@ def tuning(lib, model, whole):
         return loss.detach()
 
     step, losses = whole(step), []
-    for number, (x,) in enumerate(batches((6, 1, 8, 8))):
-        if number == 3:
+    for index, (x,) in enumerate(batches((6, 1, 8, 8))):
+        if index == 3:
             body[0].requires_grad_(True)
-        if number == 5:
+        if index == 5:
             body.train().requires_grad_(True)
             optimizer.param_groups[0]["lr"] *= 0.5
-        if number == 7:
+        if index == 7:
             body.requires_grad_(False)
         losses.append(float(step(lib.tensor(x))))
     return losses + [v.item() for p in net.parameters() for v in p.detach().reshape(-1)[:3]]
@@ -177,7 +177,7 @@ SCRIPTS = (gan, accumulation, recurrent, contrast, tuning)
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda f: f.__name__)
-def test_losses_of_scripts(script):
+def test_losses_of_training_scripts_equal_pytorch(script):
     expected = script(torch, same, same)
     for way, (model, whole) in WAYS.items():
         np.testing.assert_allclose(script(flow, model, whole), expected, 1e-4, 1e-6, err_msg=way)

@@ -164,8 +164,8 @@ def test_a_computation_of_another_type(rule, told):
 def test_scalar_bodies(body, message):
     name = f"tslip_{next(NUMBERS)}"
     flow.elementwise(f"{name}(x) -> y")(lambda x: body(x))
-    place = r"\(.*slots.py:\d+\)"
-    with pytest.raises(Exception, match=f"oneflow.{name}: its slot scalar {place}: {message}") as caught:
+    location = r"\(.*slots.py:\d+\)"
+    with pytest.raises(Exception, match=f"oneflow.{name}: its slot scalar {location}: {message}") as caught:
         getattr(flow.ops, name)(X)
     assert "did not foresee" not in str(caught.value)
 
@@ -257,14 +257,14 @@ def test_a_name_that_no_kernel_in_c_derives_is_free():
 
 
 @pytest.mark.parametrize("signature", ["t(é) -> y", "t(X) -> y", "t(x) -> Y", "t(x, é: float = 1.0) -> y"])
-def test_a_name_that_mlir_refuses_spoils_no_other_operator(signature):
+def test_a_name_that_mlir_refuses_leaves_other_operators_usable(signature):
     with pytest.raises(SignatureError, match="expected"):
         flow.operator(f"tslip_{signature}")(type("Slip", (), {"types": lambda op: op.operands[0], "kernel": KERNEL}))
     np.testing.assert_array_equal(defined()(X).numpy(), X)
 
 
 @pytest.mark.parametrize("text", ["\U0001f600", "a\x017", 'q"\\\n?'])
-def test_strings_in_c_are_what_was_given(text):
+def test_strings_are_escaped_in_c(text):
     name = f"tslip_{next(NUMBERS)}"
     slots = {"types": "x", "kernel": flow.c_kernel("return s;")}
     flow.operator(f'{name}(x, s: string = "a") -> y')(type("Text", (), slots))
@@ -296,7 +296,7 @@ def test_an_operator_that_decomposes_into_itself_is_refused(run, size):
 
 
 @pytest.mark.parametrize("times", [0, 3, 20])
-def test_a_decomposition_that_counts_down_ends(times):
+def test_recursive_decompositions_end(times):
     name = f"tslip_{next(NUMBERS)}"
     rule = lambda ops, op: getattr(ops, name)(op.x + op.x, n=op.n - 1) if op.n else op.x * 1.5  # noqa: E731
     flow.operator(f"{name}(x, n: int64) -> y")(type("Down", (), {"types": "x", "decompose": rule}))

@@ -1,4 +1,4 @@
-"""The time of passes per operator does not grow with the program, whatever the shape of the program."""
+"""The time of passes per operator does not grow with the program, for programs of several shapes."""
 
 import itertools
 import random

@@ -53,7 +53,7 @@ def program(name, kind, first="%a", second="%b", head=""):
 
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.int64])
 @pytest.mark.parametrize("name", OPERATORS)
-def test_compiled_and_interpreted(name, dtype):
+def test_compiled_and_interpreted_quotients_are_equal(name, dtype):
     a, b = pairs(dtype)
     want = expected(OPERATORS[name], a, b)
     element = {np.uint8: "ui8"}.get(dtype, f"i{np.iinfo(dtype).bits}")
@@ -68,7 +68,7 @@ def test_compiled_and_interpreted(name, dtype):
 
 @pytest.mark.parametrize("dtype", [np.int8, np.int32, np.int64])
 @pytest.mark.parametrize("name", OPERATORS)
-def test_folded(name, dtype):
+def test_folded_quotients_are_equal(name, dtype):
     a, b = pairs(dtype)
     want = expected(OPERATORS[name], a, b)
     kind = f"tensor<{len(a)}xi{np.iinfo(dtype).bits}>"

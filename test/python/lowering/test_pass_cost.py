@@ -60,7 +60,7 @@ def test_equal_operations_are_read_once(monkeypatch):
     assert asked == [0, 0] and one.inputs[0].access == other.inputs[0].access and one.inputs[0] != other.inputs[0]
 
 
-def test_operands_of_are_captured_values():
+def test_operands_of_a_body_are_its_captured_values():
     module = program(generic("%y", "%x", "%1 = arith.mulf %a, %a : f32\n%0 = arith.addf %1, %s : f32"), last="%y")
     block = module.body.operations[0].regions[0].blocks[0]
     empty, op = (o.operation for o in list(block.operations)[:2])

@@ -23,11 +23,11 @@ def program(shape: list[int | None], operators: list[str], loosen: list[bool]) -
     kind = str(TensorDesc(tuple(shape), from_mlir_f32()))
     lines = [f"func.func @f(%v0: {kind}) -> tensor<*xf32> {{"]
     known = kind
-    for number, name in enumerate(operators):
+    for index, name in enumerate(operators):
         attributes = " {perm = array<i32: 1, 0>}" if name == "transpose" else ""
         shape = shape[::-1] if name == "transpose" else shape
-        result = "tensor<*xf32>" if loosen[number] else str(TensorDesc(tuple(shape), from_mlir_f32()))
-        lines.append(f'  %v{number + 1} = "oneflow.{name}"(%v{number}){attributes} : ({known}) -> {result}')
+        result = "tensor<*xf32>" if loosen[index] else str(TensorDesc(tuple(shape), from_mlir_f32()))
+        lines.append(f'  %v{index + 1} = "oneflow.{name}"(%v{index}){attributes} : ({known}) -> {result}')
         known = result
     last = f"%v{len(operators)}"
     lines.append(f"  %r = tensor.cast {last} : {known} to tensor<*xf32>\n  return %r : tensor<*xf32>\n}}")
@@ -48,7 +48,7 @@ def from_mlir_f32() -> DType:
     st.lists(st.tuples(st.sampled_from(UNARY), st.booleans()), min_size=1, max_size=6),
 )
 def test_types_of_generated_chains(shape: list[int | None], chain: list[tuple[str, bool]]) -> None:
-    """Whatever types a program leaves open, the same types come out, the second run changes nothing."""
+    """Any of the types may be open: the inferred types are the same, and a second run changes nothing."""
     operators, loosen = [name for name, _ in chain], [loose for _, loose in chain]
     texts = []
     for flags in (loosen, [True] * len(chain)):
@@ -76,7 +76,7 @@ def function(name: str, call: str, taken: str = "tensor<*xf32>") -> str:
 
 
 def test_types_through_deep_calls() -> None:
-    """Types go through a long chain of calls, whichever way the functions stand."""
+    """Types are inferred through a long chain of calls, for any order of the functions."""
     depth = 60
     functions = [function(f"private @f{i}", f"call @f{i + 1}(%x)") for i in range(depth)]
     last = function(f"private @f{depth}", '"oneflow.relu"(%x)')

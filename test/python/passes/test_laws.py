@@ -41,7 +41,7 @@ def test_law_keeps_values(name: str) -> None:
             np.testing.assert_array_equal(np.signbit(got), np.signbit(want))
 
 
-def test_table_is_stable() -> None:
+def test_the_table_of_laws_has_a_fixed_order() -> None:
     """A second run changes nothing."""
     module = read_module(TABLE, CONTEXT)
     with CONTEXT:

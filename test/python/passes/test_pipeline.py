@@ -92,7 +92,7 @@ def test_text_round_trips(context: ir.Context) -> None:
 
 
 def test_flags_nest_where_mlir_wants_a_function(context: ir.Context) -> None:
-    """As mlir-opt does."""
+    """mlir-opt nests flags in the same way."""
     pipeline = Pipeline.from_flags([("llvm-request-c-wrappers", ""), ("cse", "")], context)
     assert pipeline.steps == (PipelineStep("llvm-request-c-wrappers", "", ("func.func",)), PipelineStep("cse"))
 
@@ -186,7 +186,7 @@ def test_reproducers_run_scripts_up_to_their_operators(tmp_path: Path) -> None:
         )
 
 
-def test_failure_of_upstream_in_a_run_is_found(context: ir.Context, tmp_path: Path) -> None:
+def test_failing_mlir_passes_are_reproduced(context: ir.Context, tmp_path: Path) -> None:
     """The pass that fails is named, also where MLIR ran several at once."""
     text = "builtin.module(cse,canonicalize,one-shot-bufferize,cse)"
     context.allow_unregistered_dialects = True
@@ -206,7 +206,7 @@ def test_unwritable_reproducer(context: ir.Context, tmp_path: Path) -> None:
 
 
 def test_verify_each_can_be_turned_off(context: ir.Context) -> None:
-    """As with --verify-each=0."""
+    """`verify_each=False` is the option --verify-each=0."""
     module = module_of(context)
     Pipeline.parse("builtin.module(oneflow-infer-types,test-spoil{how=operator})", context).run(
         module, watch=Watch(verify_each=False)
@@ -215,7 +215,7 @@ def test_verify_each_can_be_turned_off(context: ir.Context) -> None:
 
 
 @pytest.mark.parametrize("enabled", [True, False])
-def test_garbage_is_not_collected_meanwhile(enabled: bool, context: ir.Context, monkeypatch: Any) -> None:
+def test_garbage_is_not_collected_during_passes(enabled: bool, context: ir.Context, monkeypatch: Any) -> None:
     """The collector would visit all objects repeatedly. The setting is restored, also after a failing pass."""
     seen: list[bool] = []
     module = module_of(context)
@@ -254,7 +254,7 @@ def test_ir_printing_and_timing(context: ir.Context) -> None:
 
 
 def test_upstream_names_are_mlirs(context: ir.Context) -> None:
-    """The table of MLIR's passes names nothing that the pass manager does not know."""
+    """The pass manager knows all names in the table of MLIR's passes."""
     with context:
         for name in sorted(UPSTREAM):
             try:

@@ -48,7 +48,7 @@ def test_the_least_recently_used_entries_are_deleted(folder: Path) -> None:
     assert sum(f.stat().st_size for f in folder.iterdir()) <= 4 * 1200
 
 
-def test_a_used_entry_stays(folder: Path) -> None:
+def test_recently_used_entries_are_kept(folder: Path) -> None:
     """Reading counts."""
     fill(4)
     assert cache.find(key(0)) is not None
@@ -57,7 +57,7 @@ def test_a_used_entry_stays(folder: Path) -> None:
     assert kept(5) == [0, 3, 4]
 
 
-def test_foreign_files_stay(folder: Path) -> None:
+def test_files_of_other_programs_are_kept(folder: Path) -> None:
     """Other files in the folder are kept."""
     folder.mkdir()
     (folder / "notes.txt").write_bytes(bytes(5000))
@@ -93,7 +93,7 @@ def test_malformed_sizes(text: int | str, folder: Path, monkeypatch: pytest.Monk
 
 
 def test_the_folder_is_scanned_at_random(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As often as the bytes stored ask for, not at every store; the user's random numbers stay."""
+    """The number of scans is in proportion to the stored bytes; the user's random state is unchanged."""
     scans: list[int] = []
     monkeypatch.setattr(cache, "_trim", scans.append)
     random.seed(1)

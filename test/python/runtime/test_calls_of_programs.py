@@ -83,12 +83,12 @@ def test_results_are_new_arrays_and_own_their_memory(compiled):
     ],
     ids=lambda x: f"{type(x).__name__} {getattr(x, 'dtype', '')} {getattr(x, 'strides', '')}",
 )
-def test_other_arrays_are_left_to_the_full_call(compiled, x):
+def test_arrays_of_other_types_take_the_full_call(compiled, x):
     call = compiled(SUM).fast_path
     assert call([x, Y]) is None and call([Y, x]) is None
 
 
-def test_other_counts_are_left_to_the_full_call(compiled):
+def test_other_numbers_of_arguments_take_the_full_call(compiled):
     call = compiled(SUM).fast_path
     assert call([]) is None and call([X]) is None and call([X, Y, Y]) is None
     with pytest.raises(TypeError):

@@ -62,7 +62,7 @@ IN_PLACE = {
 
 
 @pytest.mark.parametrize("name", IN_PLACE)
-def test_the_result_is_right_wherever_it_lies(name):
+def test_results_are_right_in_donated_and_in_new_memory(name):
     body, reference = IN_PLACE[name]
     executable, x = donating(body), square()
     before = x.copy()
@@ -98,7 +98,7 @@ func.func @main(%w: tensor<32x48xf32> {oneflow.donated = 0 : i64}, %x: tensor<16
 }"""
 
 
-def test_readers_of_the_old_value_come_before_the_update():
+def test_users_of_the_old_value_run_before_the_update():
     w, x, g = (RNG.standard_normal(s).astype(np.float32) for s in ((32, 48), (16, 32), (16, 48)))
     wanted = w - x.T @ g, g @ w.T
     new, back = build(STEP)(w, x, g)

@@ -272,7 +272,7 @@ def test_memory_that_the_system_does_not_have():
     )
 
 
-def test_failures_of_other_threads_stay_there():
+def test_failures_are_raised_in_their_thread():
     executable = build(GATHER)
     x = np.arange(15, dtype=np.float32).reshape(5, 3)
     wrong = []
@@ -320,7 +320,7 @@ def test_called_from_several_threads_at_once():
     assert len(same) == 100 and all(same)
 
 
-def test_threads_that_compile_programs_of_one_context_take_turns(monkeypatch):
+def test_threads_compile_programs_of_one_context_one_at_a_time(monkeypatch):
     context = create_context(operators=())
     modules = [read_module(SOFTMAX.replace("300", str(n)), context) for n in (3, 4, 5)]
     lowering, together = [], []
@@ -411,10 +411,10 @@ def test_every_region_of_an_entry_is_checked(folder):
     whole = {path: path.read_bytes() for path in folder.iterdir()}
     (key,) = {path.stem for path in whole}
     for path, data in whole.items():
-        for place in range(0, len(data), -(-len(data) // count)):
+        for position in range(0, len(data), -(-len(data) // count)):
             path.unlink()
-            path.write_bytes(data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])
-            assert cache.find(key) is None, (path.suffix, place)
+            path.write_bytes(data[:position] + bytes([data[position] ^ 1]) + data[position + 1 :])
+            assert cache.find(key) is None, (path.suffix, position)
             path.write_bytes(data)
     description = next(p for p in whole if p.suffix == ".json")
     description.write_text(description.read_text().replace('"workspace": 0', '"workspace": 8'))
@@ -441,7 +441,7 @@ def test_invalid_ir_of_a_pass_is_refused(monkeypatch):
         build(ADD)
 
 
-def test_an_unwritable_cache_is_not_in_the_way(tmp_path, monkeypatch):
+def test_an_unwritable_cache_is_ignored(tmp_path, monkeypatch):
     blocked = tmp_path / "file"
     blocked.write_text("not a folder", encoding="utf-8")
     blocked.chmod(stat.S_IRUSR)
@@ -449,7 +449,7 @@ def test_an_unwritable_cache_is_not_in_the_way(tmp_path, monkeypatch):
     np.testing.assert_array_equal(build(ADD, cached=True)(rows(2), rows(2))[0], rows(2, 2.0))
 
 
-def test_keys_of_other_parts_differ():
+def test_cache_keys_separate_their_parts():
     assert cache.key_of("a", "bc") != cache.key_of("ab", "c")
 
 
@@ -458,7 +458,7 @@ def test_without_a_linker(folder, monkeypatch):
     np.testing.assert_array_equal(build(ADD, cached=True)(rows(2), rows(2))[0], rows(2, 2.0))
 
 
-def test_a_linker_that_fails_leaves_nothing(folder, monkeypatch, tmp_path):
+def test_a_failing_linker_leaves_no_files(folder, monkeypatch, tmp_path):
     """LLVM has written a part of the object when the disk is full."""
     script = tmp_path / "ld"
     script.write_text('#!/bin/sh\nprintf rubbish > "$2"\nexit 1\n', encoding="utf-8")
@@ -485,13 +485,13 @@ print(flow.compile(lambda x: flow.softmax(flow.tanh(x @ x), -1))(np.ones((4, 4),
 
 
 @pytest.mark.parametrize("text", ["many", "0", "-2", "1.5"])
-def test_a_number_of_threads_that_is_none(monkeypatch, text):
+def test_invalid_numbers_of_threads_are_refused(monkeypatch, text):
     monkeypatch.setenv(native.THREADS, text)
     with pytest.raises(ValueError, match=f"ONEFLOW_NUM_THREADS: expected a number of at least 1, got '{text}'"):
         native.library.__wrapped__()
 
 
-def test_a_library_that_is_named_is_the_only_one(monkeypatch, tmp_path):
+def test_a_named_library_is_the_only_candidate(monkeypatch, tmp_path):
     monkeypatch.setenv("ONEFLOW_NATIVE", str(tmp_path / "nothing.so"))
     with pytest.raises(native.NativeLibraryError, match=r"got none at .*/nothing\.so; build it"):
         native.library.__wrapped__()

@@ -1,4 +1,4 @@
-"""Runs that cannot go on, and processes that fork or import at odd moments: errors, no crashes, no deadlocks."""
+"""Runs that fail, and processes that fork or import at odd moments: errors, no crashes, no deadlocks."""
 
 import os
 import subprocess
@@ -25,7 +25,7 @@ def build(text):
 
 @pytest.mark.parametrize(("size", "total"), [(1 << 40, 1 << 42), (1 << 58, 1 << 60)])
 @pytest.mark.parametrize("returned", ["%0", "%1", "%0, %0"])
-def test_static_sizes_that_no_memory_has(size, total, returned):
+def test_static_sizes_beyond_memory(size, total, returned):
     wide = f"tensor<{size}xf32>"
     types = ", ".join([wide] * len(returned.split(",")))
     executable = build(f"""
@@ -61,7 +61,7 @@ EMPTY_READS = {
 
 @pytest.mark.parametrize("rows_", ["0", "?"])
 @pytest.mark.parametrize("name", EMPTY_READS)
-def test_positions_in_nothing(name, rows_):
+def test_reads_of_empty_tensors_are_errors(name, rows_):
     call = EMPTY_READS[name]
     index = call.partition(", tensor<")[2].partition("xi64")[0]
     columns = 30000 if name == "dim_gather" else 30000000
@@ -77,7 +77,7 @@ def test_positions_in_nothing(name, rows_):
         executable(np.zeros((0, columns), np.float32), positions)
 
 
-def test_writes_to_positions_in_nothing():
+def test_writes_to_empty_tensors_are_errors():
     executable = build("""
     func.func @main(%x: tensor<?x300000xf32>, %i: tensor<3x1xi64>, %y: tensor<3x300000xf32>) -> tensor<?x300000xf32> {
       %0 = "oneflow.scatter_nd_like"(%x, %i, %y)

@@ -58,7 +58,7 @@ def test_kernel_allocations_are_freed_after_the_run(library, take):
         library.oneflow_rt_free(ctypes.c_void_p(pointer))
 
 
-def test_a_kernel_that_finds_no_memory_is_a_memory_error():
+def test_a_failed_kernel_allocation_is_a_memory_error():
     """With little headroom the result has none, with more the kernel, which keeps a column for each vector."""
     code = OUT_OF_MEMORY.replace("{headrooms}", "16 << 20, 300 << 20")
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

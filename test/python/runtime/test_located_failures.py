@@ -26,7 +26,7 @@ def ones(*shape: int) -> np.ndarray:
     return np.ones(shape, np.float32)
 
 
-def place(function: Callable[..., Any], below: int = 1) -> str:
+def at_line(function: Callable[..., Any], below: int = 1) -> str:
     return f"{re.escape(__file__)}:{inspect.getsourcelines(function)[1] + below}:"
 
 
@@ -40,12 +40,15 @@ def test_a_position_of_a_compiled_function() -> None:
     for _ in range(2):
         program = flow.compile(pick)
         for arguments in ((good, bad), (bad, good)):
-            with pytest.raises(OutOfBoundsError, match=place(pick) + r"\d+\): expected an index in \[0, 3\), got 7"):
+            message = at_line(pick) + r"\d+\): expected an index in \[0, 3\), got 7"
+            with pytest.raises(OutOfBoundsError, match=message):
+                OutOfBoundsError, match=at_line(pick) + r"\d+\): expected an index in \[0, 3\), got 7"
+            ):
                 program(np.ones(3, np.float32), *arguments)
 
 
-def test_equal_programs_in_other_places_share_an_object_and_not_the_place() -> None:
-    """Locations are no part of the cache key."""
+def test_equal_programs_share_an_object_but_not_the_location() -> None:
+    """The cache key does not contain locations."""
 
     def first(x: Any, i: Any) -> Any:
         return flow.gather(x * 7.25, 0, i)
@@ -56,7 +59,7 @@ def test_equal_programs_in_other_places_share_an_object_and_not_the_place() -> N
 
     second.__name__ = "first"
     for function, below in ((first, 1), (second, 2)):
-        with pytest.raises(OutOfBoundsError, match=place(function, below)):
+        with pytest.raises(OutOfBoundsError, match=at_line(function, below)):
             flow.compile(function)(np.ones(3, np.float32), np.array([7]))
 
 
@@ -94,7 +97,7 @@ def test_a_dynamic_dimension_is_not_broadcast() -> None:
         return x + y
 
     with pytest.raises(
-        SizeError, match=place(add) + r".*expected 1, got 4; dimensions .* are not broadcast: .*state"
+        SizeError, match=at_line(add) + r".*expected 1, got 4; dimensions .* are not broadcast: .*state"
     ):
         flow.compile(add, specs=[ROWS, ROWS])(ones(1, 3), ones(4, 3))
     with pytest.raises(SizeError, match=r"expected 2, got 4$"):
@@ -103,7 +106,7 @@ def test_a_dynamic_dimension_is_not_broadcast() -> None:
     np.testing.assert_array_equal(summed, 2 * ones(4, 3))
 
 
-def test_eager_mode_has_no_place() -> None:
+def test_errors_of_eager_mode_have_no_location() -> None:
     """The traceback contains the line of the call."""
     with pytest.raises(OutOfBoundsError, match=r"^oneflow.dim_gather: index: expected"):
         flow.gather(flow.tensor(ones(3)), 0, flow.tensor(np.array([5]))).numpy()
@@ -133,7 +136,7 @@ def test_sizes_equated_by_types_are_checked() -> None:
     program = flow.compile(loss, flow.TensorSpec((None, 5)), flow.TensorSpec((None,), flow.int64))
     assert program(-ones(3, 5), np.zeros(3, np.int64)) == 1
     text = r"dimension 0 of target, which is dimension 0 of input \(.*\): expected 3, got 4"
-    with pytest.raises(SizeError, match=place(loss) + r"|" + text):
+    with pytest.raises(SizeError, match=at_line(loss) + r"|" + text):
         program(ones(3, 5), np.zeros(4, np.int64))
 
 

@@ -20,8 +20,8 @@ def test_overlaps_equal_those_of_all_comparisons():
         wanted = [(a, b) for a, b in pairs if set(range(*spans[a][1:])) & set(range(*spans[b][1:]))]
         assert sorted(overlapping_pairs(spans)) == [(a, b) for a, b in wanted if spans[a][0] == spans[b][0]]
         placed: Any = SpanMap()
-        for number, span in enumerate(spans):
-            placed.add(span, number)
+        for index, span in enumerate(spans):
+            placed.add(span, index)
         for one in drawn(5, seed + 1000):
             assert sorted(placed.find(one)) == [n for n, other in enumerate(spans) if overlap(one, other)]
             assert Spans(spans).overlaps(one) == any(overlap(one, other) for other in spans)

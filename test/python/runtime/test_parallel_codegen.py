@@ -21,16 +21,16 @@ WEIGHTS = [np.random.default_rng(n).standard_normal((n, n + 1), dtype=np.float32
 
 def layers(x, weights):
     """Layers of different sizes, with functions that all share and a constant of the entry's own."""
-    for number, weight in enumerate(weights):
-        x = flow.tanh(x @ weight) if number % 2 else flow.exp(-flow.abs(x @ weight))
+    for index, weight in enumerate(weights):
+        x = flow.tanh(x @ weight) if index % 2 else flow.exp(-flow.abs(x @ weight))
     return x, np.arange(3, dtype=np.float32)
 
 
 def expected(x):
     """The same with NumPy, in double precision."""
     x = x.astype(np.float64)
-    for number, weight in enumerate(WEIGHTS):
-        x = np.tanh(x @ weight) if number % 2 else np.exp(-np.abs(x @ weight))
+    for index, weight in enumerate(WEIGHTS):
+        x = np.tanh(x @ weight) if index % 2 else np.exp(-np.abs(x @ weight))
     return x
 
 

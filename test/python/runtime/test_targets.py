@@ -183,7 +183,7 @@ def test_a_feature_that_is_missing_is_named():
 
 
 @pytest.mark.skipif(not runs("x86-64-v3"), reason="two levels are compared on a machine that has both")
-def test_programs_of_other_targets_are_other_entries_of_the_cache(tmp_path, monkeypatch):
+def test_programs_of_each_target_are_cached_separately(tmp_path, monkeypatch):
     monkeypatch.setenv("ONEFLOW_CACHE_DIR", str(tmp_path))
     for name in ("x86-64-v2", "x86-64-v3", "x86-64-v2"):
         monkeypatch.setenv("ONEFLOW_TARGET", name)

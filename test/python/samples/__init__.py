@@ -33,14 +33,14 @@ SPREAD: list[Sample] = [
 UNEDGED = {
     **dict.fromkeys(
         ("min_max_observer", "moving_average_min_max_observer", "quantization", "fake_quantization"),
-        "scales of such ranges are no numbers",
+        "scales of such ranges are NaN",
     ),
     **dict.fromkeys(
         ("inv", "det", "slogdet", "slogdet_of_pairs", "lu_decomposition"), "LAPACK refuses such matrices"
     ),
-    "image_decode": "such bytes are no files of images",
+    "image_decode": "such bytes are not files of images",
     "object_segmentation_polygon_to_mask": "such points are run-time errors",
-    "roi_align": "numbers of images out of range are run-time errors",
+    "roi_align": "indices of images out of range are run-time errors",
     "roi_align_grad": "as of roi_align",
     "multinomial_with_replacement": "such weights are run-time errors",
     "roc_auc_score": "scores that are NaN have no order",
@@ -56,7 +56,7 @@ UNEDGED = {
     **dict.fromkeys(
         ("scaled_dot_product_flash_attention", "scaled_dot_product_flash_attention_grad"), "as of attention"
     ),
-    "conv_data_grad": "places between strides and beyond the image are zeros, which an infinite weight makes NaN",
+    "conv_data_grad": "elements between strides and beyond the image are zeros, which an infinite weight makes NaN",
     "deconv1d": "as of conv_data_grad",
     "deconv2d": "as of conv_data_grad",
     "deconv3d": "as of conv_data_grad",

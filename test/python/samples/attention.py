@@ -33,7 +33,7 @@ INF = float("inf")
 UNSEEN = v([[0, -INF, 0, 0, -1], [-INF] * 5, [0, 0, 0, -INF, 0]])
 UNSEEN_KEYS = v([[[[0, 0, -INF]]], [[[-INF] * 3]]])
 FLAT = "infinite masks and sums of exponentials have no differences"
-#: A mask in f32, whatever the type of the query.
+#: A mask in f32, for every type of the query.
 WIDE = Wide((1, 1, 70, 70))
 #: Calls of several blocks: key groups, the number of keys, a mask, whether attention is causal.
 BLOCKS = [(4, 70, [], True), (2, 100, [], False), (2, 70, [t(70, 70)], True), (1, 130, [t(1, 4, 1, 130)], False),

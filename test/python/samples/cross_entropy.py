@@ -39,7 +39,7 @@ SAMPLES = [
     Sample("sigmoid_cross_entropy_grad", [t(0, 3), t(0, 3), t(0, 3)]),
     Sample(MEAN, [t(2, 3), share(2, 3)], dtypes=FLOATS),
     Sample(MEAN, [t(), t()]),
-    Sample(MEAN, [t(0, 3), t(0, 3)], gradient=False, why="there is no mean of nothing"),
+    Sample(MEAN, [t(0, 3), t(0, 3)], gradient=False, why="an empty tensor has no mean"),
     Sample(MEAN, [v([1000.0, -1000.0]), v([0.0, 1.0])], gradient=False, why="no overflow"),
     Sample(f"{MEAN}_grad", [t(2, 3), share(2, 3), t()], dtypes=FLOATS),
     Sample("fused_bce_reduce_mean_fw_bw", [t(2, 3), share(2, 3)], {"out_dtype": "dtype", "constant_value": 0.5},

@@ -9,7 +9,7 @@ NAN, INF = float("nan"), float("inf")
 
 
 def windows(*kernel, stride=1, padding=0, last=False, **more):
-    """Attributes of windows that move alike in every spatial dimension."""
+    """Attributes of windows that are equal in every spatial dimension."""
     count = len(kernel)
     return {
         "kernel_size": list(kernel),

@@ -9,7 +9,7 @@ import oneflow as flow
 from oneflow.frontend.core.errors import OneFlowError
 from oneflow.frontend.functional_c import Functions
 from oneflow.runtime.user_ops.library import load_library
-from oneflow.tools.functional_operators import FUNCTIONS, PLACE, operators_text
+from oneflow.tools.functional_operators import FUNCTIONS, HEADER, operators_text
 
 API = """
 - name: "score"
@@ -42,7 +42,7 @@ def api(build, tmp_path_factory):
 
 
 def test_the_header_is_that_of_the_operators():
-    assert PLACE.read_text() == operators_text(), "run python -m oneflow.tools.functional_operators"
+    assert HEADER.read_text() == operators_text(), "run python -m oneflow.tools.functional_operators"
     assert len(FUNCTIONS) >= 80
 
 
@@ -59,7 +59,7 @@ def test_groups_of_tensors_and_defaults(api):
     np.testing.assert_allclose(found, 0.5 * total @ total.T, rtol=1e-5)
 
 
-def test_they_have_gradients(api):
+def test_built_in_functions_have_gradients(api):
     x = flow.tensor(X, requires_grad=True)
     api.score(x, flow.tensor(Y), [0, 1]).sum().backward()
     np.testing.assert_allclose(x.grad.numpy(), 2 * (Y + 1) * (X * Y + X > 0), rtol=1e-6)
@@ -70,7 +70,7 @@ def test_a_missing_tensor_is_an_error(api):
         api.missing(flow.tensor(X))
 
 
-def test_a_function_of_the_same_name_takes_the_place(api):
+def test_user_functions_replace_built_in_functions(api):
     np.testing.assert_array_equal(api.own(flow.tensor(X)).numpy(), -X)
 
 
@@ -88,7 +88,7 @@ def test_wrong_devices(api):
 
 
 @pytest.mark.parametrize("kind", ["Placement", "SbpList", "PyObject*", "MemoryFormat"])
-def test_types_without_meaning_are_refused(tmp_path, kind):
+def test_types_that_no_operator_takes_are_refused(tmp_path, kind):
     signature = f"Tensor (Tensor x, {kind} p) => F"
     (tmp_path / "api.yaml").write_text(f'- name: "f"\n  signature: "{signature}"\n  bind_python: true')
     functions = Functions()

@@ -34,7 +34,7 @@ def compiled(text, registry, **options):
 
 
 @pytest.mark.parametrize("cached", [True, False])
-def test_between_compiled_kernels(sampler, cached):
+def test_user_kernels_between_compiled_kernels(sampler, cached):
     x, y = np.random.default_rng(0).normal(size=(2, 3, 4)).astype(np.float32)
     for _ in range(2):
         second, first = compiled(MIXED, sampler, cached=cached)(x, y)

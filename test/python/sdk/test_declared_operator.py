@@ -64,7 +64,7 @@ def test_gradient_of_the_declared_operator(hinge):
     np.testing.assert_array_equal(compiled(X), np.where(X < 0.5, -X, 0))
 
 
-def test_the_operator_is_a_full_one(hinge):
+def test_declared_operators_have_all_slots(hinge):
     check_op(
         "flow_hinge",
         [

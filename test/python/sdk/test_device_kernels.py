@@ -74,7 +74,7 @@ def test_kernels_for_gpus_run_in_programs(scale):
 
 
 @on_device
-def test_jobs_run_where_their_scopes_say(scale):
+def test_jobs_run_on_the_devices_of_their_scopes(scale):
     @flow.global_function()
     def job(x: tp.Numpy.Placeholder((2, 3))) -> tp.Numpy:
         with flow.scope.placement("gpu", "0:0"):
@@ -175,7 +175,7 @@ def test_a_failing_kernel_is_an_error():
         del REGISTRY.operators[record.name]
 
 
-def test_texts_that_are_refused():
+def test_texts_of_triton_kernels_that_are_refused():
     with pytest.raises(ValueError, match="expected Triton functions, got text with an error in line 1"):
         flow.triton_kernel("def f(", grid="1")
     with pytest.raises(ValueError, match="expected a Triton function, got none"):

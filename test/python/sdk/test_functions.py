@@ -95,7 +95,7 @@ def test_failures_of_a_functor(call, how, message):
         call("Fail", np.ones((3, 3)), ("int64", how))
 
 
-def test_the_cause_of_a_failure_is_the_builders(call):
+def test_failures_have_the_cause_of_the_builder(call):
     np.testing.assert_array_equal(call("Fail", np.ones((3, 3)), ("int64", 6))[0], np.full((3, 3), 3.0))
     with pytest.raises(OperatorError) as error:
         call("Fail", np.ones((2, 3)), ("int64", 6))

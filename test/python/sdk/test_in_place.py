@@ -41,7 +41,7 @@ PROGRAMS = {
 
 @pytest.mark.parametrize("guarded", [False, True], ids=["plain", "guarded"])
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_results_share_memory_where_the_operand_ends(registry, name, guarded):
+def test_results_share_memory_with_operands_after_their_last_use(registry, name, guarded):
     lines, wanted, buffers = PROGRAMS[name]
     check_bounds(guarded)
     try:
@@ -54,7 +54,7 @@ def test_results_share_memory_where_the_operand_ends(registry, name, guarded):
     assert made.memory.workspace == buffers * X.nbytes
 
 
-def test_an_argument_given_up_is_written_over(registry):
+def test_donated_arguments_are_overwritten(registry):
     made = compile_module(program(registry, 't_bump"(%x, %y)', donated=" {oneflow.donated = 0 : i64}"), "main",
                           registry=registry)  # fmt: skip
     x = X.copy()

@@ -37,7 +37,7 @@ def test_signatures_on_meshes(registry, name, mesh, signatures):
     assert len(found) == len(signatures) and set(map(str, found)) == signatures
 
 
-def test_the_work_of_a_call(registry):
+def test_complexities_of_calls(registry):
     assert count_multiply_adds(call(registry, "t_listed")) == 24000
     assert count_multiply_adds(call(registry, "t_inferred")) == 24
 
@@ -77,7 +77,7 @@ REGISTER_USER_OP("t_refused").Input("x").Output("y")
 }"""
 
 
-def test_functions_without_meaning_are_refused(build):
+def test_unsupported_mesh_functions_are_refused(build):
     with pytest.raises(LibraryError) as error:
         load_library(build("refused", REFUSED), Registry())
     refused = [

@@ -76,7 +76,7 @@ def read(path: Path) -> dict[str, OdsOp]:
 
 
 @pytest.mark.parametrize("name", ["ops.td", "OneFlowBase.td"])
-def test_operators_have_what_their_classes_say(folder, name):
+def test_operators_have_the_fields_of_their_classes(folder, name):
     plain, pair, source = read(folder / name).values()
     assert plain.traits == ("NoGrad", "NoMemoryEffect", "CpuOnly", "SameEverywhere")
     assert pair.traits == ("NoMemoryEffect", "CpuOnly", "SameEverywhere")

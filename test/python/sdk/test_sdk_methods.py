@@ -24,7 +24,7 @@ def test_every_method_is_called(registry):
     np.testing.assert_array_equal(NumpyBuilder(registry).t_all_methods(x).handle, x)
 
 
-def test_signatures_and_work(registry):
+def test_signatures_and_complexities(registry):
     call = described(make_case(Sample("t_all_methods", [t(4, 3)]), float32, registry))
     record = registry["t_all_methods"]
     assert "S(0) -> S(0)" in map(str, record.signatures(call))

@@ -57,7 +57,7 @@ def test_failures_are_errors(ops, mode, message):
     with pytest.raises(OperatorError, match=message) as error:
         ops.t_failing(X, mode=mode)
     assert str(error.value).startswith("oneflow.t_failing: ")
-    assert "oneflow/core" not in str(error.value), "expected no place in the SDK's own headers"
+    assert "oneflow/core" not in str(error.value), "expected no location in the SDK's own headers"
 
 
 def test_no_kernel_lists_candidates(ops):
@@ -193,7 +193,7 @@ def test_exceptions_of_callbacks(throwing, mode):
         ("negative", r"SetInferTmpSizeFn \(.*throwing.cpp:\d+\) gave -1 bytes for tmp_buffer, expected 0 or more"),
     ],
 )
-def test_kernels_that_are_none(throwing, mode, message):
+def test_callbacks_that_return_no_kernel(throwing, mode, message):
     with pytest.raises(OperatorError, match=f"t_throwing: .*{message}"):
         result_of(throwing, "t_throwing", mode)
 

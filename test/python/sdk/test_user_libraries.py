@@ -17,7 +17,7 @@ from oneflow.runtime.user_ops import framework
 from oneflow.runtime.user_ops.library import LibraryError, load_library
 from oneflow.runtime.user_ops.operations import call_by_name, find_operator
 from oneflow.tools import oneflow_opt
-from oneflow.tools.functional_operators import PLACE
+from oneflow.tools.functional_operators import HEADER
 
 X = np.ones((2, 3), np.float32)
 HEAD = '#include "oneflow/core/framework/framework.h"\nnamespace oneflow { namespace {\n'
@@ -234,7 +234,7 @@ HEADERS = "07062d5869b9162d"
 def test_changed_headers_are_another_version():
     """A library shares class layouts with the framework: a library of other headers must be refused."""
     root = Path(flow.sysconfig.get_include()).resolve()
-    text = "".join(path.read_text() for path in sorted(root.rglob("*.h")) if path.name != PLACE.name)
+    text = "".join(path.read_text() for path in sorted(root.rglob("*.h")) if path.name != HEADER.name)
     found = hashlib.sha256(text.encode()).hexdigest()[:16]
     assert found == HEADERS, f"raise ONEFLOW_SDK_VERSION, and write HEADERS = {found!r}"
 

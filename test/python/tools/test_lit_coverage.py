@@ -73,7 +73,7 @@ def test_lit_folders_mirror_the_source():
     """The folder of every file is a folder or a module of the source."""
     folders = {path.parent.relative_to(LIT) for path in LIT.rglob("*.mlir")}
     missing = [str(f) for f in sorted(folders) if not (ROOT / f).is_dir() and not (ROOT / f"{f}.py").is_file()]
-    assert not missing, f"lit folders that are no folders or modules of the source: {missing}"
+    assert not missing, f"lit folders that are neither folders nor modules of the source: {missing}"
 
 
 def test_the_file_of_a_pass_is_where_the_pass_is():

@@ -340,7 +340,7 @@ def test_stage(run: Runner) -> None:
     assert "linalg.generic" in out and "oneflow.relu" not in out
 
 
-def test_flags_take_values_either_way() -> None:
+def test_flag_values_follow_an_equals_sign_or_a_space() -> None:
     """`--flag=value` and `--flag value`."""
     assert parse_arguments(["-o", "x"]).flags == parse_arguments(["--o=x"]).flags == {"o": "x"}
     with pytest.raises(UsageError):

@@ -84,7 +84,7 @@ def test_outputs(run: Runner) -> None:
 
 
 def test_bfloat16_and_dynamic_sizes(run: Runner, folder: Path) -> None:
-    """bfloat16 goes through .npy as raw bytes; `?` takes any size."""
+    """bfloat16 is stored in .npy as raw bytes; `?` takes any size."""
     (folder / "p.mlir").write_text(PROGRAM.replace("private ", ""))
     np.save("b.npy", np.array([1.5, -2.0], ml_dtypes.bfloat16))
     assert run("p.mlir", "--entry-point=helper", "--input=arg0=b.npy", "--output=c.npy") == (0, "", "")
@@ -262,7 +262,7 @@ def test_reproducers_are_named_like_the_program(run: Runner, folder: Path, monke
     assert (folder / "own.oneflow-emit-kernels.reproducer.mlir").exists()
 
 
-def test_errors_of_what_is_called_have_places(run: Runner, folder: Path) -> None:
+def test_errors_of_called_functions_have_locations(run: Runner, folder: Path) -> None:
     (folder / "p.mlir").write_text(
         "func.func @main(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {\n"
         "  %0 = call @main(%x) : (tensor<2x3xf32>) -> tensor<2x3xf32>\n"

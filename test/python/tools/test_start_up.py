@@ -61,13 +61,13 @@ def imports(tmp_path: Path):
     return run
 
 
-def test_reading_a_program_needs_no_backend(imports) -> None:
+def test_reading_a_program_loads_no_backend(imports) -> None:
     modules = imports(OPT, ARGUMENTS=[])
     assert "oneflow.dialect.ops.matmul" in modules
     assert not modules & {*GPU, *COMPILER, "oneflow.runtime", "oneflow.frontend", "oneflow.passes.autodiff"}
 
 
-def test_a_pass_needs_its_module(imports) -> None:
+def test_a_pass_loads_its_module_only(imports) -> None:
     modules = imports(OPT, ARGUMENTS=["--oneflow-infer-types"])
     assert "oneflow.passes.infer_types" in modules
     assert not modules & {*GPU, *COMPILER, "oneflow.passes.infer_sbp"}

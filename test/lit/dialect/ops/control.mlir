@@ -27,7 +27,7 @@ func.func private @same(%x: tensor<2xf32>) -> tensor<2xf32> {
 // The results are the last state, the further results of all steps, and the states before the steps.
 // CHECK-LABEL: func.func @scanned
 // CHECK: "oneflow.scan"(%{{.*}}) {body = @step, operandSegmentSizes = array<i32: 1, 1, 1, 0, {{.*}}, sequences = 1 : i32, states = 1 : i32} : (tensor<2xf32>, tensor<5x2xf32>, tensor<2xf32>) -> (tensor<2xf32>, tensor<5x2xf32>, tensor<5x2xf32>)
-// The gradient goes through the steps in the other direction, and adds the gradients of constants.
+// The gradient runs through the steps in reverse order, and adds the gradients of constants.
 // GRAD-LABEL: func.func @scanned_grad
 // GRAD: %[[FORWARD:.*]]:3 = "oneflow.scan"
 // GRAD: "oneflow.scan"(%arg3, %{{.*}}, %[[FORWARD]]#2, %arg1, %arg4, %arg2) {body = @[[BODY:body_[0-9a-f]+]],{{.*}} reverse = true, sequences = 3 : i32, states = 2 : i32}

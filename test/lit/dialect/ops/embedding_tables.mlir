@@ -8,7 +8,7 @@
 // The plan for a device keeps the order of the six calls of the host.
 // PLAN: run.host(0, {{.*}}run.host(1, {{.*}}run.host(2, {{.*}}run.host(3, {{.*}}run.launch({{.*}}run.host(4, {{.*}}run.host(5,
 
-// A step of training: rows are read, and new ones written. Equal reads stay apart, and a write without users stays.
+// A training step: rows are read, and new rows are written. Equal reads are not merged, and a write without users is kept.
 // CHECK-LABEL: func.func @step(
 // CHECK-SAME: -> (tensor<3x6xf32>, tensor<3x3xf16>, tensor<2x2x3xf32>)
 // ORDER-LABEL: func.func @step(

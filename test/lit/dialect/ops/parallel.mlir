@@ -51,7 +51,7 @@ func.func @roots(%x: tensor<3x4xf16>) -> (tensor<*xf16>, tensor<*xf16>) {
   return %0, %1 : tensor<*xf16>, tensor<*xf16>
 }
 
-// From two ranks to a third, which has nothing before; a gradient goes back to where its value lies.
+// From two ranks to a third rank, which has no data before; a gradient is sent back to the ranks of its value.
 // CHECK-LABEL: func.func @between_placements(
 // CHECK-SAME: -> (tensor<5x4xf32>, tensor<5x4xf32>)
 func.func @between_placements(%nothing: tensor<0xf32>, %like: tensor<5x4xf32>) -> (tensor<*xf32>, tensor<*xf32>) {

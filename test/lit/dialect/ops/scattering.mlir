@@ -1,6 +1,6 @@
 // RUN: oneflow-opt %s --oneflow-infer-types | FileCheck %s
 
-// num_segments stands in place of the axes of segment_ids.
+// num_segments replaces the axes of segment_ids.
 // CHECK-LABEL: func.func @segments(
 // CHECK-SAME: -> (tensor<6x3x8xf32>, tensor<2x6x8xf32>, tensor<5x8xf32>)
 func.func @segments(%x: tensor<2x3x8xf32>, %i: tensor<2xi32>, %j: tensor<3xi64>, %k: tensor<2x3xi32>,

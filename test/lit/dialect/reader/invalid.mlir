@@ -168,7 +168,7 @@ func.func @other_dialect(%x: tensor<2xf32>) -> tensor<3xf32> {
 
 // -----
 
-// Two faults of different kinds are both said.
+// Two faults of different kinds are both reported.
 func.func @two(%x: tensor<2xf32>) {
   // expected-error@below {{unknown operator oneflow.rely}}
   %0 = "oneflow.rely"(%x) : (tensor<2xf32>) -> tensor<2xf32>

@@ -28,7 +28,7 @@ func.func @main(%x: tensor<2x8x12x10xf32>, %w: tensor<16x8x1x1xf32>, %v: tensor<
   return %3 : tensor<2x24xf32>
 }
 
-// Padded images have the layout of the reader.
+// Padded images have the layout of the consumer.
 // CHECK-LABEL: func.func @padded
 // CHECK: tensor.insert_slice {{.*}}[0, 1, 1, 0] [2, 12, 10, 16] [1, 1, 1, 1] : tensor<2x12x10x16xf32> into tensor<2x14x12x16xf32>
 // CHECK-NOT: tensor<2x16x14x12xf32>

@@ -39,7 +39,7 @@ func.func @loss(%x: tensor<512x20000xbf16>, %t: tensor<512xi64>) -> (tensor<bf16
   return %4, %8 : tensor<bf16>, tensor<512x20000xbf16>
 }
 
-// A product reads its operands from memory: the result of softmax is stored once, for the product and other readers.
+// A product reads its operands from memory: the result of softmax is stored once, for the product and other consumers.
 // CHECK-LABEL: func.func @kept
 // CHECK: arith.divf
 // CHECK-NOT: arith.divf

@@ -55,7 +55,7 @@ func.func @strided(%a: tensor<8xf32>) -> tensor<4xf32> {
   return %0 : tensor<4xf32>
 }
 
-// A plain position that spans part of a dimension is no operand: linalg takes its extent from operands.
+// A plain position that spans part of a dimension is not an operand: linalg takes its extent from operands.
 
 // CHECK-LABEL: func.func @head(
 // CHECK: linalg.generic {{.*}} outs(%{{.*}} : tensor<4xf32>)

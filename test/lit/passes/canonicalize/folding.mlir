@@ -32,7 +32,7 @@ func.func @dense() -> (tensor<4xf32>, tensor<2x2xi64>, tensor<3xi1>, tensor<2xbf
   return %1, %3, %5, %7 : tensor<4xf32>, tensor<2x2xi64>, tensor<3xi1>, tensor<2xbf16>
 }
 
-// Chains fold to the end, whatever order the operands come in.
+// Whole chains are folded, for any order of the operands.
 // CHECK-LABEL: func.func @chain
 func.func @chain() -> tensor<1xi32> {
   // CHECK-NEXT: %[[C:.*]] = "oneflow.constant"() {dtype = i32, integer_value = 10 : i64, shape = array<i64: 1>}

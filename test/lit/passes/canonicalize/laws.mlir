@@ -11,7 +11,7 @@ func.func @compose(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
   return %1 : tensor<2x3xf32>
 }
 
-// The first pair goes with the second: laws apply until none does.
+// The removal of the second pair makes the first pair adjacent: laws are applied until none applies.
 // CHECK-LABEL: func.func @until_none
 // CHECK-NEXT: %[[R:.*]] = "oneflow.relu"(%arg0)
 // CHECK-NEXT: return %[[R]]

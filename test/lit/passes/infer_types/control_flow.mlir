@@ -59,7 +59,7 @@ func.func @blocks(%c: i1, %x: tensor<2x3xf32>) -> tensor<*xf32> {
   return %2 : tensor<*xf32>
 }
 
-// Operations that are no joins keep the declared types.
+// Operations that are not joins keep the declared types.
 // CHECK-LABEL: func.func @while
 // CHECK: %[[B:.*]] = tensor.cast %{{.*}} : tensor<2xf32> to tensor<?xf32>
 // CHECK: scf.while (%{{.*}} = %[[B]]) : (tensor<?xf32>) -> tensor<?xf32>

@@ -58,8 +58,8 @@ func.func @more_elements_than_a_dimension_can_have(%x: tensor<461168601842738790
 
 // -----
 
-// Also where a size is unknown: a program for none of its sizes but 0 is no use.
-func.func @more_elements_beside_an_unknown_size(%x: tensor<1x1x?xf32>) -> tensor<*xf32> {
+// Also where a size is unknown: such a program would run only where the size is 0.
+func.func @more_elements_with_an_unknown_size(%x: tensor<1x1x?xf32>) -> tensor<*xf32> {
   // expected-error@below {{oneflow.expand: result 0 has more than 2^63 - 1 bytes: tensor<1099511627776x1099511627776x?xf32>}}
   %0 = "oneflow.expand"(%x) {expand_shape = [1099511627776, 1099511627776, -1]} : (tensor<1x1x?xf32>) -> tensor<*xf32>
   return %0 : tensor<*xf32>

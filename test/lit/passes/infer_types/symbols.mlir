@@ -23,7 +23,7 @@ module {
 
 // -----
 
-// A function that is used as a value keeps the declared type, whatever types calls pass.
+// A function that is used as a value keeps the declared type, for any types of its calls.
 // CHECK-LABEL: func.func private @g(%arg0: tensor<?xf32>) -> tensor<?xf32>
 func.func private @g(%x: tensor<?xf32>) -> tensor<?xf32> {
   %0 = "oneflow.relu"(%x) : (tensor<?xf32>) -> tensor<?xf32>

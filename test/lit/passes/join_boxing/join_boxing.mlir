@@ -31,10 +31,10 @@ func.func @gradients(%x: tensor<5x8xf32> {oneflow.nd_sbp = [#sbp.split<0>]}, %y:
 }
 
 // A sum that the next sum reads is not delayed; other element types and other kinds are separate collectives.
-// CHECK-LABEL: func.func @apart
+// CHECK-LABEL: func.func @separate
 // CHECK-NOT: oneflow.joined
 // CHECK: return
-func.func @apart(%x: tensor<6x4xf32> {oneflow.nd_sbp = [#sbp.split<0>]}, %y: tensor<6x4xf64> {oneflow.nd_sbp = [#sbp.split<0>]})
+func.func @separate(%x: tensor<6x4xf32> {oneflow.nd_sbp = [#sbp.split<0>]}, %y: tensor<6x4xf64> {oneflow.nd_sbp = [#sbp.split<0>]})
     -> (tensor<4xf32>, tensor<4xf64>, tensor<f32>, tensor<6x4xf32>) {
   %0 = "oneflow.reduce_sum"(%x) {axis = [0]} : (tensor<6x4xf32>) -> tensor<4xf32>
   %1 = "oneflow.reduce_sum"(%y) {axis = [0]} : (tensor<6x4xf64>) -> tensor<4xf64>
@@ -43,7 +43,7 @@ func.func @apart(%x: tensor<6x4xf32> {oneflow.nd_sbp = [#sbp.split<0>]}, %y: ten
   return %0, %1, %3, %x : tensor<4xf32>, tensor<4xf64>, tensor<f32>, tensor<6x4xf32>
 }
 
-// One collective gathers shards along one axis; collectives stay before the readers.
+// One collective gathers shards along one axis; collectives stay before the consumers.
 // CHECK-LABEL: func.func @shards
 // CHECK: "oneflow.exp"(%arg0)
 // CHECK: "oneflow.exp"(%arg1)

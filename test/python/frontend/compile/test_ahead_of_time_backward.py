@@ -160,7 +160,7 @@ def test_changes_before_the_gradient_are_errors():
         result.sum().backward()
 
 
-def test_updated_tensors_are_read_as_they_were():
+def test_gradients_read_tensors_as_before_their_update():
     """The gradient runs the function again on the values read before, and updates nothing."""
     w, count = leaf(), flow.zeros(1)
 
@@ -176,7 +176,7 @@ def test_updated_tensors_are_read_as_they_were():
         assert w.grad.tolist() == [3, 3] and count.item() == 2
 
 
-def test_recorded_in_a_compiled_gradient_as_in_an_eager_one():
+def test_compiled_gradients_are_recorded_as_eager_gradients():
     def function(x):
         with flow.no_grad():
             y = x * x

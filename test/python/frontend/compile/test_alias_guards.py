@@ -59,7 +59,7 @@ def test_the_alias_guard_detects_arrays_that_overlap_later():
     assert run(True) == run(False)
 
 
-def test_gradients_are_by_the_values_that_a_call_read():
+def test_gradients_use_the_values_that_a_call_read():
     """A compiled function that updates its operand is called outside of the function that computes the gradient."""
 
     def run(compiled):
@@ -80,7 +80,7 @@ def test_gradients_are_by_the_values_that_a_call_read():
     assert run(True) == run(False)
 
 
-def test_parts_without_overlap_are_independent():
+def test_views_without_overlap_are_independent():
     flat = flow.tensor(counted(30))
     parts = [flat[at : at + 10] for at in range(0, 30, 10)]
 

@@ -78,7 +78,7 @@ def test_specs_make_one_trace_for_all_sizes():
     assert calls == [(None, 3), (None, 3)]
 
 
-def test_structures():
+def test_nested_structures_of_arguments_and_results():
     @flow.compile
     def f(params, pair, rest=None):
         x, y = pair
@@ -114,7 +114,7 @@ def test_large_captured_arrays_are_inputs_of_the_program():
     assert "arith.constant" in str(f.trace(flow.TensorSpec((2, 3))))
 
 
-def test_arrays_of_other_kinds():
+def test_byte_orders_and_strides_of_arrays():
     f = flow.compile(lambda x: x + 1)
     for x in (Foreign(X), X.astype(">f4"), np.asfortranarray(X), X[:, ::-1]):
         want = np.asarray(x.array if isinstance(x, Foreign) else x) + 1
@@ -224,7 +224,7 @@ def test_an_error_of_the_function_is_not_remembered():
 
 
 @pytest.mark.parametrize("sizes", [(4, 6), (2, 1, 6), (2, 3, 6), (6,)])
-def test_a_number_in_every_place_times_a_matrix(sizes):
+def test_products_of_constant_tensors_and_matrices(sizes):
     w = np.random.default_rng(0).standard_normal((6, 5)).astype(np.float32)
 
     def product(x):

@@ -19,14 +19,14 @@ X = np.arange(12, dtype=np.float32).reshape(3, 4)
 
 
 def unaligned(array: np.ndarray) -> np.ndarray:
-    """The same array, one byte off."""
+    """A copy of an array at an address that is not aligned."""
     memory = np.zeros(array.nbytes + 1, np.uint8)[1:]
     memory[:] = np.frombuffer(array.tobytes(), np.uint8)
     return memory.view(array.dtype).reshape(array.shape)
 
 
 def read_only(array: np.ndarray) -> np.ndarray:
-    """The same array, not to be written to."""
+    """A read-only copy of an array."""
     copy = array.copy()
     copy.flags.writeable = False
     return copy
@@ -54,7 +54,7 @@ def test_calls_with_arrays_alone_take_the_fast_path(double):
 
 
 class Foreign:
-    """An array of another library, in host memory or said to be elsewhere."""
+    """An array of another library, in host memory or with the device of an accelerator."""
 
     def __init__(self, array: np.ndarray, device: int = 1) -> None:
         self.array, self.device = array, device
@@ -308,7 +308,7 @@ def test_a_recorded_warm_call_keeps_the_values_of_its_run():
         y.sum().backward()
 
 
-def test_lists_are_no_arrays(double):
+def test_lists_are_not_converted_to_arrays(double):
     with pytest.raises(CallError, match="x"):
         double(X.tolist)
 

@@ -33,11 +33,11 @@ def on_device(array):
 class Training:
     """A model and its steps; `slow_calls` counts calls that did not take the fast path."""
 
-    def __init__(self, compiled, algorithm=flow.optim.SGD, place="cuda", **numbers):
+    def __init__(self, compiled, algorithm=flow.optim.SGD, device="cuda", **numbers):
         flow.manual_seed(3)
-        self.place = place if compiled else "cpu"
+        self.device = device if compiled else "cpu"
         layers = flow.nn.Linear(4, 6, bias=False), flow.nn.BatchNorm1d(6), flow.nn.Linear(6, 3)
-        self.net = flow.nn.Sequential(*layers).to(self.place)
+        self.net = flow.nn.Sequential(*layers).to(self.device)
         self.optimizer = algorithm(self.net.parameters(), lr=0.1, **numbers)
         self.slow_calls = 0
         compiled_step: Any = flow.compile(lambda x, y: self.train_step(x, y))
@@ -58,7 +58,7 @@ class Training:
         return loss
 
     def on_device(self, array):
-        return flow.tensor(array).to(self.place)
+        return flow.tensor(array).to(self.device)
 
     def run(self, *seeds):
         """The losses of steps, each with separate data."""
@@ -141,27 +141,27 @@ CHANGES = [
 ]  # fmt: skip
 
 
-def changed(compiled, change, place):
-    training = Training(compiled, place=place, momentum=0.9)
+def changed(compiled, change, device):
+    training = Training(compiled, device=device, momentum=0.9)
     losses = training.run(0, 1)
     assert training.slow_calls == (1 if compiled else 0)
     change(training)
     return losses + training.run(2, 3), training.state
 
 
-both_places = pytest.mark.parametrize("place", ["cuda", "cpu"])
+both_devices = pytest.mark.parametrize("device", ["cuda", "cpu"])
 
 
-@both_places
+@both_devices
 @pytest.mark.parametrize("change", CHANGES, ids=lambda c: c.__name__)
-def test_changes_between_steps_take_effect(change, place):
-    equal(changed(True, change, place), changed(False, change, place))
+def test_changes_between_steps_take_effect(change, device):
+    equal(changed(True, change, device), changed(False, change, device))
 
 
-@both_places
-def test_learning_rates_are_read_at_every_step(place):
+@both_devices
+def test_learning_rates_are_read_at_every_step(device):
     def run(compiled):
-        training, losses = Training(compiled, flow.optim.Adam, place), []
+        training, losses = Training(compiled, flow.optim.Adam, device), []
         for number in range(4):
             training.optimizer.param_groups[0]["lr"] = 0.1 / (number + 1)
             losses += training.run(number)
@@ -216,11 +216,11 @@ def test_gradients_of_arguments_are_recorded(training):
     assert not fixed(x).requires_grad
 
 
-@both_places
-def test_calls_are_recorded_where_captured_tensors_require_grad(place):
-    weight = flow.tensor(floats(4, 4)).to(place).requires_grad_()
+@both_devices
+def test_calls_are_recorded_where_captured_tensors_require_grad(device):
+    weight = flow.tensor(floats(4, 4)).to(device).requires_grad_()
     double = flow.compile(lambda x: flow.softmax(x @ weight) * 2.0)
-    x = flow.tensor(floats(5, 4)).to(place)
+    x = flow.tensor(floats(5, 4)).to(device)
     for _ in range(2):
         assert all(double(x).requires_grad for _ in range(3))
         with flow.no_grad():
@@ -245,7 +245,7 @@ def test_arguments_must_not_alias_updated_tensors(training):
 
 
 class _Alias:
-    """Another library's array in the memory of one."""
+    """An array of another library in the memory of an array."""
 
     def __init__(self, array):
         self.__cuda_array_interface__ = array.__cuda_array_interface__
@@ -257,7 +257,7 @@ def test_a_model_that_moves_to_the_host_runs_there(training, cuda):
     assert training.step(x, y).device == "cpu"
 
 
-def test_a_tensor_that_becomes_global():
+def test_a_captured_tensor_becomes_global():
     weight = on_device(floats(4, 4))
     soft = flow.compile(lambda x: flow.softmax(x @ weight))
     for _ in range(3):
@@ -267,21 +267,21 @@ def test_a_tensor_that_becomes_global():
     assert soft(on_device(floats(5, 4))).is_global
 
 
-@both_places
-def test_every_alias_is_guarded(place):
-    first = flow.tensor(floats(4, 4)).to(place)
+@both_devices
+def test_every_alias_is_guarded(device):
+    first = flow.tensor(floats(4, 4)).to(device)
     second = first.detach()
     soft = flow.compile(lambda x: flow.softmax(flow.softmax(flow.softmax(x @ first) @ second) @ first))
-    x = flow.tensor(floats(5, 4)).to(place)
+    x = flow.tensor(floats(5, 4)).to(device)
     for change in (second, first):
         before = [soft(x).cpu().numpy() for _ in range(3)]
-        change.data = flow.tensor(floats(4, 4, seed=9)).to(place)
+        change.data = flow.tensor(floats(4, 4, seed=9)).to(device)
         expected = flow.softmax(flow.softmax(flow.softmax(x @ first) @ second) @ first).cpu().numpy()
         np.testing.assert_allclose(soft(x).cpu().numpy(), expected, 1e-5)
         assert not np.allclose(before[-1], expected)
 
 
-def test_a_call_that_leaves_the_fast_path_draws_one_seed():
+def test_calls_without_the_fast_path_draw_one_seed():
     weight = on_device(floats(4, 4))
     dropped = flow.compile(lambda x: flow.nn.functional.dropout(flow.softmax(x @ weight)))
     for _ in range(3):

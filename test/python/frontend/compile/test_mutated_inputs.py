@@ -96,7 +96,7 @@ def test_a_returned_argument_is_the_tensor_of_the_caller(given, device):
     np.testing.assert_allclose(x if isinstance(x, np.ndarray) else x.cpu().numpy(), 4 * (first + second))
 
 
-def test_parts_of_arrays_and_nested_arguments():
+def test_mutated_views_of_arrays_and_nested_arguments():
     array = np.zeros((4, 6), np.float32)
     flow.compile(lambda given: given["x"][0].add_(1))({"x": [array[:, 1:3]]})
     assert array.sum() == 8 and array[:, 1:3].min() == 1
@@ -111,7 +111,7 @@ def test_updates_are_written_into_the_memory_of_an_argument():
     assert memory.sum() == 24 and put.memory.in_place == memory.nbytes and put.memory.workspace < 1024
 
 
-def test_refused_mutations():
+def test_mutations_that_are_refused():
     add = flow.compile(lambda x, y: x.add_(y))
     x, w = flow.tensor(X), flow.tensor(X).requires_grad_()
     frozen = X.copy()
@@ -152,7 +152,7 @@ def test_refused_mutations():
         flow.compile(flow.grad(lambda x: x.add_(1).sum()))(X)
 
 
-def test_a_training_step_updates_what_it_is_called_with():
+def test_a_training_step_updates_its_arguments():
     def run(wrapped):
         flow.manual_seed(0)
         layer, total = flow.nn.Linear(4, 1), flow.zeros(2)

@@ -35,13 +35,13 @@ def part(draw, tensor, inside=False):
     return tensor
 
 
-def tensors(draw, place, arrays):
+def tensors(draw, device, arrays):
     """Tensors that share memory: within an array of the user if `arrays`, as views, or through exported arrays."""
     array = np.arange(40, dtype=np.float32) / 5
     if arrays and draw.random() < 0.3:
         roots = [flow.from_numpy(array[:24].reshape(4, 6)), flow.from_numpy(array[10:34].reshape(4, 6))]
     else:
-        roots = [flow.tensor(array[:24].reshape(4, 6)).to(place) for _ in range(draw.choice([1, 1, 2]))]
+        roots = [flow.tensor(array[:24].reshape(4, 6)).to(device) for _ in range(draw.choice([1, 1, 2]))]
     if arrays and draw.random() < 0.2:
         roots[0].numpy()
     return roots + [part(draw, draw.choice(roots)) for _ in range(draw.randrange(1, 4))]
@@ -67,9 +67,9 @@ def step(kind, a, b, number, x, given):
 KINDS = ["add", "mul", "of the other", "copy", "unrecorded", "read", "read"]
 
 
-def made(seed, place, arrays):
+def made(seed, device, arrays):
     draw = random.Random(seed)
-    shared = tensors(draw, place, arrays)
+    shared = tensors(draw, device, arrays)
     count = len(shared)
     plan = [
         (draw.choice(KINDS), draw.randrange(count), draw.randrange(count + 2), draw.random())
@@ -86,12 +86,12 @@ def made(seed, place, arrays):
     return function, shared
 
 
-def history(seed, place, compiled):
-    function, shared = made(seed, place, place == "cpu")
+def history(seed, device, compiled):
+    function, shared = made(seed, device, device == "cpu")
     function = flow.compile(function) if compiled else function
     found = []
     for call in range(CALLS):
-        given = function(flow.tensor(np.float32(0.5 + call)).to(place))
+        given = function(flow.tensor(np.float32(0.5 + call)).to(device))
         found += [np.array(t.tolist()) for t in (*given, *shared)]
     return found
 

@@ -49,7 +49,7 @@ def test_no_common_dtype(a, b):
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("number", [True, 2, 2.5], ids=["bool", "int", "float"])
-def test_numbers_are_weak(dtype, number):
+def test_python_numbers_are_weakly_typed(dtype, number):
     spec = flow.TensorSpec((2,), dtype)
     found = flow.trace(lambda x: x * number, spec)
     kinds = {"bool": 0, "uint": 1, "int": 1, "float": 2, "complex": 3}
@@ -178,7 +178,7 @@ def assigned(x, number):
 
 @pytest.mark.parametrize("number", [0.5, 2, -0.25, 0.0, float("nan")])
 @pytest.mark.parametrize("name", FILLING)
-def test_bools_are_true_of_any_number_but_0(name, number):
+def test_nonzero_numbers_become_true(name, number):
     torch = pytest.importorskip("torch", reason="compares with PyTorch, which tests do not depend on")
     array = np.array([False, True])
     want = FILLING[name](torch, torch.tensor(array), number)

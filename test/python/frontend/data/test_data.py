@@ -72,7 +72,7 @@ def test_workers_and_epochs_draw_different_numbers():
     assert len(set(numbers)) == len(numbers) == 12
 
 
-def test_a_process_ends_after_a_loop_that_was_left():
+def test_worker_processes_end_after_a_loop_is_left():
     program = (
         "from oneflow.utils import data\n"
         "loader = data.DataLoader(range(10**6), batch_size=20000, num_workers=1, prefetch_factor=8)\n"

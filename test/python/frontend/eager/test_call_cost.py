@@ -45,7 +45,7 @@ def test_warm_eager_calls_call_few_functions(kind):
     assert calls_of(call) <= limit
 
 
-def test_names_of_the_package_are_found_at_once():
+def test_names_of_the_package_are_cached():
     """The first use of a name loads the name's module; later uses read an attribute of the module."""
     flow.relu  # noqa: B018
     assert calls_of(lambda: flow.relu) <= 2  # the lambda, and the call that ends the count

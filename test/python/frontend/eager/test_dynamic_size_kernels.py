@@ -16,10 +16,10 @@ def compiled(tmp_path, monkeypatch):
     made = []
     real = compile_for
 
-    def noted(place, module, entry):
-        if place.type != "cpu":
+    def noted(device, module, entry):
+        if device.type != "cpu":
             made.append("?" in str(module))
-        return real(place, module, entry)
+        return real(device, module, entry)
 
     monkeypatch.setattr(kernels, "compile_for", noted)
     with host_cuda():
@@ -30,7 +30,7 @@ def floats(*shape):
     return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
 
 
-def test_the_second_sizes_compile_for_all(compiled):
+def test_the_second_set_of_sizes_compiles_a_dynamic_kernel(compiled):
     """The first sizes have a static kernel; all later sizes share a dynamic kernel."""
     for n in (3, 5, 7, 4, 9):
         x, y = floats(n, 4), floats(n, 4)
@@ -40,7 +40,7 @@ def test_the_second_sizes_compile_for_all(compiled):
     assert compiled == [False, True]
 
 
-def test_sizes_of_one_are_another_form(compiled):
+def test_sizes_of_one_have_another_kernel(compiled):
     """A dimension of size 1 broadcasts, so that size 1 needs a separate kernel."""
     y = floats(1, 4)
     for n in (3, 5, 7):
@@ -52,7 +52,7 @@ def test_sizes_of_one_are_another_form(compiled):
     assert compiled == [False, True, False]
 
 
-def test_sizes_that_return_get_their_own_kernel(compiled):
+def test_repeated_sizes_get_a_static_kernel(compiled):
     """After some calls with the same sizes."""
     for n in (3, 5):
         flow.exp(flow.tensor(floats(n), device="cuda"))

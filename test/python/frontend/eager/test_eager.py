@@ -114,7 +114,7 @@ def test_gradients_have_memory_of_their_own():
     assert y.grad.tolist() == [1, 1] and seed.tolist() == [1, 1]
 
 
-def test_weights_of_results():
+def test_cotangents_of_results():
     x = flow.tensor([1.0, 2.0], requires_grad=True)
     (x * x).backward(flow.tensor([1.0, 10.0]))
     assert x.grad.tolist() == [2, 40]

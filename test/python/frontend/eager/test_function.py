@@ -115,7 +115,7 @@ def test_refused_results():
 
 
 class Sign(flow.autograd.Function):
-    """The mask of elements above 0 has no gradient; the context is set up apart."""
+    """The mask of elements above 0 has no gradient; `setup_context` is a method of its own."""
 
     @staticmethod
     def forward(x, scale):
@@ -184,7 +184,7 @@ def test_once_differentiable():
         slope.sum().backward()
 
 
-def test_gradients_by_what_is_unused_are_zeros_if_asked():
+def test_gradients_of_unused_results_are_zeros_if_asked():
     x, y = (flow.tensor([1.0, 2.0], requires_grad=True) for _ in range(2))
     by_x, by_y = flow.autograd.grad((x * 2).sum(), (x, y), materialize_grads=True)
     assert by_x.tolist() == [2, 2] and by_y.tolist() == [0, 0]

@@ -79,7 +79,7 @@ def test_checkpoint_gives_the_same_gradients(compiled):
         np.testing.assert_allclose(got, want, 1e-6)
 
 
-def test_checkpoint_keeps_nothing():
+def test_checkpoint_keeps_no_intermediate_tensors():
     calls = []
 
     def block(x):
@@ -116,7 +116,7 @@ def test_a_checkpoint_that_reads_stale_values_is_an_error(function, other):
         total.backward()
 
 
-def test_a_checkpoint_of_a_view_reads_it_as_it_was_and_updates_what_it_likes():
+def test_a_checkpoint_reads_a_view_as_it_was_and_may_update_tensors():
     x, norm = flow.tensor(X, requires_grad=True), nn.BatchNorm1d(2)
     whole = x * 1
     total = flow.checkpoint(flow.exp)(whole[:2]).sum()

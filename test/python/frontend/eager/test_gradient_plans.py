@@ -136,7 +136,7 @@ def test_a_plan_refuses_values_that_were_updated_in_place(runs):
     assert "broadcast_mul" in runs
 
 
-def test_gradients_that_are_recorded_follow_the_rules(runs):
+def test_recorded_gradients_use_the_rules_of_operators(runs):
     x = leaf(3)
     flow.autograd.grad((x**3).sum(), x)
     runs.clear()
@@ -175,7 +175,7 @@ def test_gradients_of_results_whose_sizes_depend_on_data():
 
 
 @pytest.mark.parametrize("order", [(True, False, True), (False, True, False)], ids=["global first", "local first"])
-def test_cotangents_of_several_places_have_separate_plans(runs, order):
+def test_cotangents_of_several_placements_have_separate_plans(runs, order):
     x = leaf(3, len(order) + order[0])
     for is_global in order:
         cotangent = flow.ones(*x.shape)

@@ -30,7 +30,7 @@ def test_values_of_inplace_updates():
         x.add_(flow.ones(3, 2))
 
 
-def test_assignment_to_parts():
+def test_assignment_to_slices():
     x = flow.zeros(3, 4)
     x[1] = 1
     x[:, 2] = flow.tensor([5.0, 6.0, 7.0])
@@ -42,7 +42,7 @@ def test_assignment_to_parts():
     assert x[0, 0].item() == 9
 
 
-def test_copies_do_not_share():
+def test_copies_share_no_memory():
     x = flow.tensor([1.0, 2.0])
     y = x.clone()
     z = flow.zeros(2).copy_(x)
@@ -91,7 +91,7 @@ def test_gradients_of_copies():
 @pytest.mark.parametrize("update", [lambda y: y.fill_(3), lambda y: y.zero_(), lambda y: y.copy_(flow.ones(2)),
                                     lambda y: y.copy_(flow.ones(2).requires_grad_() * 3)])  # fmt: skip
 def test_the_gradient_by_overwritten_values_is_zero(update):
-    """As in PyTorch, an overwritten tensor requires grad still, also through its views."""
+    """An overwritten tensor still requires grad, also through its views, as in PyTorch."""
     x = flow.tensor([1.0, -2.0], requires_grad=True)
     y = x * 2
     view = y.view(2, 1)
@@ -136,14 +136,14 @@ SPOILED = [
 ]
 
 
-@pytest.mark.parametrize("function,reader,_", SPOILED)
-def test_stale_values_are_errors(function, reader, _):
+@pytest.mark.parametrize("function,operator,_", SPOILED)
+def test_stale_values_are_errors(function, operator, _):
     x = flow.tensor(drawn(3), requires_grad=True)
     y = x * 2
     z = function(y)
-    kept = z if reader != "broadcast_mul" else y
-    kept.data.add_(1) if reader == "broadcast_mul" else kept.add_(1)
-    with pytest.raises(RuntimeError, match=rf"the gradient of oneflow\.{reader} needs .* but add_ has updated it"):
+    kept = z if operator != "broadcast_mul" else y
+    kept.data.add_(1) if operator == "broadcast_mul" else kept.add_(1)
+    with pytest.raises(RuntimeError, match=rf"the gradient of oneflow\.{operator} needs .* but add_ has updated it"):
         z.sum().backward()
 
 
@@ -181,7 +181,7 @@ def test_the_table_that_a_gather_reads_may_be_updated_but_not_its_positions(gath
         total.backward()
 
 
-def test_a_stale_result_of_no_further_use_is_an_error():
+def test_a_stale_unused_result_is_an_error():
     x = flow.tensor([1.0], requires_grad=True)
     y = x.exp()
     z = y.sum()
@@ -233,7 +233,7 @@ def test_states_gradients_and_buffers_may_be_updated_through_aliases():
     np.testing.assert_allclose(norm(flow.ones(3, 2)).detach().numpy(), np.zeros((3, 2)), atol=1e-6)
 
 
-def test_gradients_by_a_leaf_that_was_updated_since():
+def test_gradients_of_a_leaf_that_was_updated_after_the_call():
     leaf = flow.ones(2).requires_grad_()
     before = (leaf * 3).sum()
     leaf.data.fill_(2.0)

@@ -18,7 +18,7 @@ def kernel(num_programs=1):
     return SimpleNamespace(num_programs=num_programs)
 
 
-def test_the_kernels_that_were_not_used_for_longest_are_dropped():
+def test_the_least_recently_used_kernels_are_dropped():
     cache = KernelCache(limit_bytes=8 * PROGRAM_BYTES)
     used = cache.add("used", kernel())
     for key in range(100):
@@ -28,7 +28,7 @@ def test_the_kernels_that_were_not_used_for_longest_are_dropped():
     assert [cache.find(key) is not None for key in (0, 50, 98, 99)] == [False, False, True, True]
 
 
-def test_a_kernel_counts_its_ranks():
+def test_the_size_of_a_kernel_includes_all_ranks():
     cache = KernelCache(limit_bytes=8 * PROGRAM_BYTES)
     for key in range(10):
         cache.add(key, kernel(num_programs=4))

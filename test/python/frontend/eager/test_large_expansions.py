@@ -54,7 +54,7 @@ READS = {
 
 
 @pytest.mark.parametrize("read", READS.values(), ids=READS)
-def test_operators_that_read_all_elements_say_the_memory(expanded, read):
+def test_errors_of_operators_that_read_all_elements_state_the_memory(expanded, read):
     with pytest.raises(MemoryError, match=r"expected memory .* \(8796093022208 bytes\)|allocate 8.00 TiB"):
         read(expanded[1])
 
@@ -112,7 +112,7 @@ def gradient(x):
 
 
 @pytest.mark.parametrize("copy", COPIES.values(), ids=COPIES)
-def test_tensors_that_are_no_views_are_updated(threshold, copy):
+def test_tensors_that_are_not_views_are_updated(threshold, copy):
     x = flow.full((1, 1), 3.0)
     y = copy(x)
     with flow.no_grad():
@@ -137,7 +137,7 @@ def test_an_expanded_gradient_within_a_hook_is_not_updated(threshold):
         y.reshape(2, 4).backward(flow.ones(1, 1).expand(2, 4))
 
 
-def test_kernels_of_large_views_that_fail_to_compile_say_the_line(threshold, monkeypatch):
+def test_compile_errors_of_large_views_name_the_line(threshold, monkeypatch):
     def refuse(*_):
         raise PassError("expected less")
 

@@ -244,7 +244,7 @@ def traced_names(view, update):
 
 @pytest.mark.parametrize("update", UPDATES, ids=lambda f: f.__name__)
 @pytest.mark.parametrize("view", VIEWS)
-def test_of_what_a_function_makes_itself(view, update):
+def test_aliases_of_tensors_that_a_traced_function_makes(view, update):
     names = traced_names(view, update)
     module = flow.trace(
         lambda x: [update(flow, x * 1, view, name) for name in names], flow.TensorSpec(counted().shape, flow.float32)
@@ -256,7 +256,7 @@ def test_of_what_a_function_makes_itself(view, update):
 
 @pytest.mark.parametrize("update", UPDATES, ids=lambda f: f.__name__)
 @pytest.mark.parametrize("view", VIEWS)
-def test_of_tensors_from_outside_of_a_compiled_function(view, update):
+def test_aliases_of_tensors_that_a_compiled_function_captures(view, update):
     names = [n for n in traced_names(view, update) if n in FOLDING]
     given = [flow.tensor(counted()) for _ in names]
     run = flow.compile(lambda: [update(flow, x, view, name) for x, name in zip(given, names, strict=True)])

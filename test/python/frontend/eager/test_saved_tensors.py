@@ -93,7 +93,7 @@ def test_elements_that_hooks_do_not_keep_are_freed():
         y.backward()
 
 
-def test_misuse():
+def test_misuse_of_hooks_is_refused():
     x = flow.ones(2, requires_grad=True)
     with pytest.raises(TypeError, match="expected two functions for saved_tensors_hooks, got 1"):
         saved_tensors_hooks(1, lambda t: t)  # type: ignore[arg-type]

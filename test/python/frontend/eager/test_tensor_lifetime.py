@@ -72,7 +72,7 @@ def test_tensors_are_freed_with_the_last_reference(kind):
         gc.enable()
 
 
-def test_a_view_that_another_thread_makes_while_freed_views_are_removed_is_known():
+def test_a_view_made_while_freed_views_are_removed_stays_registered():
     class Interrupted(list[Any]):
         """References; another thread makes a view when these are read for the first time."""
 

@@ -34,7 +34,7 @@ def test_a_step_is_one_program():
     assert text.count("oneflow.donated = 1 : i64") == 1 and text.count("oneflow.donated = 2 : i64") == 1
 
 
-def test_memory_stays():
+def test_parameters_are_updated_in_their_memory_and_stale_values_refused():
     w, count = leaf(), flow.tensor(0)
     shared = w.detach()
     flow.compile(lambda x: step(x, w, count))(X)
@@ -45,7 +45,7 @@ def test_memory_stays():
         kept.backward()
 
 
-def test_gradients_are_results():
+def test_gradients_of_a_step_are_new_tensors():
     w = leaf()
 
     @flow.compile
@@ -63,7 +63,7 @@ def test_gradients_are_results():
     np.testing.assert_allclose(first.numpy(), 3 * np.repeat(X.sum(0)[:, None], 2, 1), 1e-6)
 
 
-def test_values_from_outside_are_those_of_the_run():
+def test_captured_values_are_read_at_each_run():
     w = leaf()
     compiled = flow.compile(lambda x: x @ w)
     before = compiled(X).detach().numpy()

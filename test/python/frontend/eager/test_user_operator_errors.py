@@ -80,7 +80,7 @@ def test_asynchronous_device_errors_name_the_line(cuda):
     at_line_of(refused, "x + flow.tensor(X)")
 
 
-def test_a_scalar_body():
+def test_errors_of_a_scalar_body():
     name = f"teager_{next(NUMBERS)}"
     flow.elementwise(f"{name}(x) -> y")(lambda x: x if x > 0 else -x)
     with pytest.raises(flow.OneFlowError, match="cannot branch") as caught:
@@ -88,7 +88,7 @@ def test_a_scalar_body():
     at_line_of(caught, "getattr(flow.ops, name)(X)")
 
 
-def test_a_kernel_in_backward():
+def test_errors_of_a_kernel_in_backward():
     failing = defined(kernel=flow.numpy_kernel(lambda x: 1 / 0)).__name__
     same = flow.numpy_kernel(lambda x: x)
     function = defined(kernel=same, grad=lambda ops, op, dy: {"x": getattr(ops, failing)(dy)})

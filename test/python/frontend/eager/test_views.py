@@ -110,7 +110,7 @@ def test_updates_that_would_be_lost_are_refused():
     assert x.tolist() == [[1, 1], [1, 1]]
 
 
-def test_a_tensor_given_other_memory_is_no_view():
+def test_a_tensor_with_replaced_memory_is_not_a_view():
     x = flow.zeros(2, 2)
     row = x[0]
     row.data = flow.ones(3)
@@ -143,7 +143,7 @@ def test_views_stay_in_the_memory_that_a_tensor_had(compiled):
     assert run(flow) == run(torch)
 
 
-def test_views_of_a_leaf_that_gets_other_memory():
+def test_views_of_a_leaf_whose_memory_is_replaced():
     def run(lib):
         w = lib.nn.Parameter(lib.tensor(np.arange(4, dtype=np.float32)))
         v = w[1:]
@@ -300,7 +300,7 @@ def test_gradients_are_added_up_in_one_buffer(compiled):
     assert run(flow) == run(torch)
 
 
-def test_updates_of_no_elements_through_which_gradients_flow():
+def test_gradients_flow_through_updates_of_no_elements():
     w = flow.ones(3).requires_grad_()
     y = w * 2
     none = y[1:1]

@@ -91,7 +91,7 @@ def test_layouts_of_parts():
     assert flow.view_as_real(z).stride() == (8, 2, 1)
     x = flow.zeros(3, 4)
     assert flow.view_as_complex(x.reshape(3, 2, 2)).stride() == (2, 1)
-    turned = flow.view_as_complex(x.reshape(2, 6).t())  # whose parts are no neighbours: a copy
+    turned = flow.view_as_complex(x.reshape(2, 6).t())  # whose parts are not adjacent: a copy
     turned.add_(1)
     assert x.sum() == 0
     z.mul_(2)

@@ -406,7 +406,7 @@ def test_integer_reductions_widen():
     both(lambda x: x.cumsum(0), lambda x: x.cumsum(0, dtype=np.int64), I32)
 
 
-def test_half_precision_is_averaged_in_f32():
+def test_means_of_16_bits_are_computed_in_f32():
     x = np.full((3000,), 60.0, np.float16)
     both(lambda x: x.mean(), lambda x: np.float16(60), x)
 
@@ -527,7 +527,7 @@ def test_conv2d(options, want):
     )
 
 
-def test_conv_of_the_same_size_pads_the_end_more():
+def test_same_padding_pads_the_end_more():
     want = convolved(np.pad(IMAGES, ((0, 0), (0, 0), (1, 1), (0, 1))), FILTERS)
     both(lambda x, w: flow.conv2d(x, w, padding="same"), lambda x, w: want, IMAGES, FILTERS, dynamic=(False,))
 
@@ -655,7 +655,7 @@ def test_integers_are_padded_with_finite_numbers():
             flow.pad(flow.tensor([1, 2]), (1, 1), value=value)
 
 
-def test_a_kernel_of_checks_alone():
+def test_kernels_with_checks_only():
     """Every row of the table is the same number, and only the position checks of the lookup remain."""
     lookup = flow.compile(lambda i: flow.embedding(flow.cumsum(i, 1), flow.ones(9, 4)))
     assert np.array_equal(lookup(np.ones((2, 3), np.int64)), np.ones((2, 3, 4), np.float32))

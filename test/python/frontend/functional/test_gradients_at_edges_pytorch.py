@@ -119,7 +119,7 @@ def compiled(function, values):
     return [np.asarray(g) for g in flow.compile(gradient)(*arrays)]
 
 
-def test_steps_leave_zeros_and_stopped_gradients_nothing():
+def test_step_functions_have_zero_gradients_and_stopped_gradients_are_none():
     def run(f):
         x, y, z = (f.tensor([-1.5, 2.0], requires_grad=True) for _ in range(3))
         (f.sign(x) * y.detach() + f.floor(z.to(f.int64).to(f.float32) * y)).sum().backward()

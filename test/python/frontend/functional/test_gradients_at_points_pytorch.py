@@ -100,7 +100,7 @@ ROWS = [[NAN, 1.0, 2.0], [1.0, NAN, NAN], [3.0, 1.0, 3.0], [INF, INF, 1.0]]
 
 
 @pytest.mark.parametrize("name", ["max", "min"])
-def test_the_extreme_of_everything_is_shared_where_it_is_nan(name):
+def test_gradients_of_a_nan_extreme_are_shared(name):
     for rows in (ROWS, ROWS[2:]):
         x, y = (f.tensor(rows, requires_grad=True) for f in (flow, torch))
         getattr(flow, name)(x).backward()

@@ -48,7 +48,7 @@ def test_ctc_loss(reduction):
         np.testing.assert_allclose(ours.numpy(), theirs.numpy(), rtol=1e-5, atol=1e-6)
 
 
-def test_targets_one_after_the_other():
+def test_concatenated_targets_of_ctc_loss():
     flat = np.concatenate([row[:n] for row, n in zip(TARGETS, LENGTHS[1], strict=True)])
     log_probs = F.log_softmax(flow.tensor(SCORES), -1)
     padded, joined = (F.ctc_loss(log_probs, t, *LENGTHS, reduction="none").numpy() for t in (TARGETS, flat))

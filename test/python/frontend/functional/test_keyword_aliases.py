@@ -26,7 +26,7 @@ X = np.array([1, -2], np.float32)
         (lambda x: flow.cumsum(x, 0, dtype=flow.float64), [1, -1]),
     ],
 )
-def test_further_names(call, wanted):
+def test_keyword_aliases(call, wanted):
     np.testing.assert_array_equal(call(flow.tensor(X)).numpy(), wanted)
     np.testing.assert_array_equal(flow.compile(call)(X), wanted)
 
@@ -36,7 +36,7 @@ def test_an_argument_is_given_once():
         flow.abs(flow.tensor(X), input=X)  # type: ignore[call-overload]
 
 
-def test_every_function_of_one_tensor_takes_it_as_input():
+def test_functions_of_one_tensor_take_the_keyword_input():
     functions = [getattr(functional, name) for name in functional.__all__]
     parameters = {f.__name__: [*inspect.signature(f).parameters] for f in functions if inspect.isroutine(f)}
     renamed = [name for name, names in parameters.items() if names[:1] == ["x"]]

@@ -239,7 +239,7 @@ def test_functions_in_a_compiled_function():
     assert np.asarray(scattered)[1, 0] == B[0, 0]
 
 
-def test_updates_by_further_names():
+def test_aliases_of_in_place_functions():
     x = flow.tensor(A)
     assert flow.sin_(x) is x
     np.testing.assert_allclose(x.numpy(), np.sin(A), rtol=1e-6)
@@ -250,7 +250,7 @@ def test_updates_by_further_names():
     assert base.unsqueeze_(0) is base and base.shape == (1, 3) and base.squeeze_().shape == (3,)
 
 
-def test_results_in_given_tensors():
+def test_results_are_written_to_out():
     out = flow.zeros(2, 3, dtype=flow.float64)
     assert flow.mul(t(A), 2, out=out) is out
     np.testing.assert_allclose(out.numpy(), 2 * A)

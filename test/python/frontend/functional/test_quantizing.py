@@ -10,14 +10,14 @@ FORMULAS = [("google", "symmetric"), ("google", "affine"), ("cambricon", "symmet
 
 @pytest.mark.parametrize(("formula", "scheme"), FORMULAS)
 @pytest.mark.parametrize("dtype", [flow.float32, flow.float16])
-def test_zeros_stay_zeros(formula, scheme, dtype):
+def test_constant_zero_tensors_quantize_to_zeros(formula, scheme, dtype):
     x = flow.zeros(4, dtype=dtype)
     scale, zero = flow.min_max_observer(x, formula, 8, scheme)
     for restored in (flow.fake_quantization, flow.quantization):
         np.testing.assert_array_equal(restored(x, scale, zero, formula, 8, scheme).numpy(), np.zeros(4))
 
 
-def test_one_number_is_kept_by_the_affine_scheme():
+def test_constant_tensors_keep_their_number_in_the_affine_scheme():
     x = flow.full((4,), 3.0)
     scale, zero = flow.min_max_observer(x, quantization_scheme="affine")
     np.testing.assert_allclose(
@@ -55,7 +55,7 @@ def test_quantization_aware_convolutions_round_images_and_weight():
     np.testing.assert_allclose(layer.weight.grad.numpy(), [[[125.0]]], 1e-6)
 
 
-def test_weights_are_quantized_in_one_or_by_filter():
+def test_weights_are_quantized_per_tensor_or_per_filter():
     x = flow.tensor([[[127.0]]])
     for is_whole, small in ((True, 0.0), (False, 0.25)):
         layer = flow.nn.QatConv1d(1, 2, 1, bias=False, weight_quant_per_layer=is_whole)

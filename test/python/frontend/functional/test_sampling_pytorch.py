@@ -50,7 +50,7 @@ def test_deform_conv2d_without_offset_is_a_convolution():
 
 
 @pytest.mark.parametrize("mode", ["eager", "compiled"])
-def test_each_element_unpooled_to_one_position_gets_its_gradient(mode):
+def test_all_elements_unpooled_to_one_position_get_gradients(mode):
     x, at, weights = (
         np.array([[[1, 2, 2]]], np.float32),
         np.array([[[0, 3, 3]]], np.int64),

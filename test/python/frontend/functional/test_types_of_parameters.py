@@ -28,6 +28,6 @@ def test_mismatched_parameter_types_are_named(name):
         flow.compile(module)(np.ones(shape))
 
 
-def test_autocast_converts_them():
+def test_autocast_converts_parameters():
     with flow.autocast("cpu", dtype=flow.bfloat16):
         assert MODULES["linear"][0](flow.ones(2, 3)).dtype == flow.bfloat16

@@ -60,7 +60,7 @@ def test_sequences_of_every_length_need_two_programs_at_most():
 
 
 @pytest.mark.parametrize("norm_first, activation", [(True, "gelu"), (False, "relu")])
-def test_the_operator_of_a_whole_encoder_layer(norm_first, activation):
+def test_fused_transformer_encoder_layer(norm_first, activation):
     """PyTorch's shortcut in evaluation mode, with masks of keys and of pairs."""
     layer = nn.TransformerEncoderLayer(
         8, 2, 16, activation=activation, batch_first=True, norm_first=norm_first
@@ -95,7 +95,7 @@ def test_padding_up_to_a_multiple_of_any_length():
 
 
 @pytest.mark.parametrize("mode, weighted, padding", [("sum", True, None), ("mean", False, 2), ("sum", False, 0)])
-def test_bags_of_rows(mode, weighted, padding):
+def test_embedding_bags_with_offsets(mode, weighted, padding):
     """Bags without rows, weights of rows, and a row that is left out; with the gradients of both."""
     layer = nn.EmbeddingBag(6, 3, mode=mode, padding_idx=padding)
     eager = copy.deepcopy(layer)
@@ -111,7 +111,7 @@ def test_bags_of_rows(mode, weighted, padding):
     check(results(eager, eager), results(compiled, layer))
 
 
-def test_bags_of_as_many_rows_as_there_are():
+def test_embedding_bags_of_any_number_of_rows():
     """Rows of two positions each, of any number."""
     layer = nn.EmbeddingBag(6, 3, mode="mean")
     compiled = torch.compile(layer, backend="oneflow", dynamic=True, options={"fallback": False})
@@ -120,7 +120,7 @@ def test_bags_of_as_many_rows_as_there_are():
         check(layer(at), compiled(at))
 
 
-def test_largest_of_bags_and_positions_of_triangles():
+def test_maxima_of_embedding_bags_and_triangle_indices():
     layer = nn.EmbeddingBag(6, 3, mode="max")
 
     def pairs(at, offsets):
@@ -134,7 +134,7 @@ def test_largest_of_bags_and_positions_of_triangles():
         check(pairs(*arguments), compiled(*arguments))
 
 
-def test_weights_as_norms_and_directions():
+def test_weight_norm():
     layer = nn.utils.parametrizations.weight_norm(nn.Linear(3, 2), dim=0)
     eager = copy.deepcopy(layer)
     compiled = torch.compile(layer, backend="oneflow", options={"fallback": False})
@@ -194,10 +194,10 @@ def test_results_that_are_views_of_one_tensor_share_memory():
     x = torch.linspace(-1, 1, 16).reshape(4, 4)
     for _ in range(2):
         expected, results = views(x), compiled(x)
-        for number, pair in enumerate(zip(expected, results, strict=True)):
-            torch.testing.assert_close(*pair, msg=str(number))
+        for index, pair in enumerate(zip(expected, results, strict=True)):
+            torch.testing.assert_close(*pair, msg=str(index))
             for tensor in (expected, results):
-                tensor[number].mul_(2)
+                tensor[index].mul_(2)
         for pair in zip(expected, results, strict=True):
             torch.testing.assert_close(*pair)
 
@@ -250,7 +250,7 @@ def test_a_graph_without_counterpart_runs_in_pytorch_and_is_named():
         torch.compile(lambda x: x * 3, backend=backend, options={"fast": True})(x)
 
 
-def test_graph_breaks_and_results_that_are_no_tensors():
+def test_graph_breaks_and_results_that_are_not_tensors():
     def function(x):
         y = x * 2
         if y.sum() > 0:

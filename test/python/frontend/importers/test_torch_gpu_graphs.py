@@ -22,7 +22,7 @@ RNG = np.random.default_rng(3)
 
 
 def compiled(function, arrays, dynamic_axis=None):
-    """The graph of a function of CUDA tensors of these shapes, compiled for the CPU."""
+    """The graph of a function on CUDA tensors of these shapes, compiled for the CPU."""
     mode = FakeTensorMode(shape_env=ShapeEnv(), allow_non_fake_inputs=True)
     tensors = []
     for array in map(torch.tensor, arrays):

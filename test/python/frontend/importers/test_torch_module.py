@@ -258,7 +258,7 @@ def test_an_imported_model_becomes_an_onnx_model():
     np.testing.assert_allclose(result, x.sum(1) * 2, rtol=1e-6)
 
 
-def test_calls_with_tensors_alone_take_no_tree_apart(monkeypatch):
+def test_calls_with_only_tensors_flatten_no_pytree(monkeypatch):
     model = torch.nn.Linear(3, 2)
     module = flow.from_torch(model, torch.ones(4, 3))
     x = torch.arange(12.0).reshape(4, 3)

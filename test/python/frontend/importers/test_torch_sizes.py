@@ -39,7 +39,7 @@ ROUNDED = {
 
 
 class Rows(nn.Module):
-    """Two rows more than a function of the number of elements says: sizes of 0 and 1 would be static."""
+    """A number of rows that is a function of the number of elements plus 2: sizes of 0 and 1 would be static."""
 
     def __init__(self, size):
         super().__init__()
@@ -61,7 +61,7 @@ def test_sizes_of_every_form():
             assert tuple(rows.shape) == (2 + size(count), 2), f"{name} of {count}"
 
 
-def test_fractions_are_rounded_as_numbers_are():
+def test_rounded_fractions_equal_rounded_floats():
     rounding: dict[str, Any] = {
         "FloorToInt": math.floor,
         "CeilToInt": math.ceil,

@@ -105,8 +105,8 @@ def wanted(x, index, value, weights):
     """The assigned array, and the gradients of its weighted sum by the array and by the value."""
     y, last_writer = x.copy(), np.full(x.shape, -1)
     put(y, index, value)
-    places = np.arange(np.size(value)).reshape(np.shape(value))
-    put(last_writer, index, places)
+    indices = np.arange(np.size(value)).reshape(np.shape(value))
+    put(last_writer, index, indices)
     by_value = np.zeros(np.size(value))
     np.add.at(by_value, last_writer[last_writer >= 0], weights[last_writer >= 0])
     return y, np.where(last_writer < 0, weights, 0), by_value.reshape(np.shape(value))
@@ -164,23 +164,23 @@ def made_inside(x, index, value, device):
     return y
 
 
-PLACES = {"eager": in_eager_mode, "outside": of_outside, "inside": made_inside}
+ORIGINS = {"eager": in_eager_mode, "outside": of_outside, "inside": made_inside}
 
 
 @pytest.mark.parametrize("as_tensors", [False, True], ids=["arrays", "tensors"])
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("origin", ORIGINS)
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
-def test_assignment_equals_numpy(name, place, as_tensors, device, request):
+def test_assignment_equals_numpy(name, origin, as_tensors, device, request):
     if device == "cuda":
         request.getfixturevalue("cuda")
     shape, index, value = CASES[name]
-    if as_tensors and (not arrays_of(index) or (name.startswith("known") and place != "eager")):
+    if as_tensors and (not arrays_of(index) or (name.startswith("known") and origin != "eager")):
         return
     x, value, weights = drawn(shape, index, value)
     key = tensors(index, device=device) if as_tensors else index
     np.testing.assert_array_equal(
-        PLACES[place](x, key, value, device).cpu().numpy(), wanted(x, index, value, weights)[0]
+        ORIGINS[origin](x, key, value, device).cpu().numpy(), wanted(x, index, value, weights)[0]
     )
 
 
@@ -207,11 +207,11 @@ def test_gradients_of_assignment(name, compiled):
 
 
 @pytest.mark.parametrize("name", [n for n in CASES if arrays_of(CASES[n][1]) and not n.startswith("known")])
-def test_positions_and_masks_that_a_function_is_called_with(name):
+def test_assignment_at_positions_and_masks_that_are_arguments(name):
     shape, index, value = CASES[name]
     x, value, weights = drawn(shape, index, value)
-    places = iter(range(len(arrays_of(index))))
-    numbered = mapped(index, lambda a: np.array(next(places)))
+    indices = iter(range(len(arrays_of(index))))
+    numbered = mapped(index, lambda a: np.array(next(indices)))
 
     @flow.compile
     def f(x, parts, v):
@@ -245,9 +245,9 @@ def test_any_basic_index(data):
     np.testing.assert_allclose(v.grad.numpy(), by_value)
 
 
-@pytest.mark.parametrize("place", PLACES)
-def test_one_element_of_several_dimensions(place):
+@pytest.mark.parametrize("origin", ORIGINS)
+def test_one_element_of_several_dimensions(origin):
     """PyTorch accepts a tensor of one element and any rank as an element; NumPy does not."""
     x = np.zeros((2, 2), F32)
-    found = PLACES[place](x, (0, 1), np.full((1, 1), 3, F32), "cpu").numpy()
+    found = ORIGINS[origin](x, (0, 1), np.full((1, 1), 3, F32), "cpu").numpy()
     np.testing.assert_array_equal(found, [[0, 3], [0, 0]])

@@ -44,7 +44,7 @@ MASKS = [
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 @pytest.mark.parametrize("key", MASKS, ids=range(len(MASKS)))
-def test_bools_masks_that_are_known_and_nothing(key, device, cuda):
+def test_bools_known_masks_and_empty_indices(key, device, cuda):
     """Reads and writes equal NumPy's, in eager mode and in compiled functions."""
     wanted = X.copy()
     wanted[key] = 7

@@ -22,7 +22,7 @@ def coco(folder, batch_size=1, **options):
 
 
 def test_objects_of_images(tmp_path):
-    """An object without area and a crowd are no objects; boxes end at the image; labels are numbered from 1."""
+    """Objects without area and crowds are left out; boxes end at the image; labels are numbered from 1."""
     write_coco(tmp_path)
     read = coco(tmp_path, 3, remove_images_without_annotations=False, group_by_aspect_ratio=False)
     image, number, size, box, label, points, index = read()
@@ -53,7 +53,7 @@ def test_images_that_are_read(tmp_path):
     assert [read()[1].tolist() for _ in range(3)] == [[20], [30], [20]]
 
 
-def test_orders_of_images(tmp_path):
+def test_orders_of_image_batches(tmp_path):
     write_coco(tmp_path)
 
     def numbers(seed):

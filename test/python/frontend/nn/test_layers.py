@@ -282,7 +282,7 @@ def test_scaled_dot_product_attention():
 
 @pytest.mark.parametrize("options", [{}, {"need_weights": False}, {"is_causal": True}], ids=str)
 @pytest.mark.parametrize("made", [{}, {"add_bias_kv": True, "add_zero_attn": True}], ids=str)
-def test_multihead_attention_of_sizes_of_a_run(made, options):
+def test_multihead_attention_of_dynamic_sizes(made, options):
     """The program serves every batch and length; other tests compare eager results with NumPy and PyTorch."""
     layer = nn.MultiheadAttention(6, 2, batch_first=True, **made)
 
@@ -296,7 +296,7 @@ def test_multihead_attention_of_sizes_of_a_run(made, options):
         close(run(x, padding).detach().numpy(), want)
 
 
-def test_causal_attention_of_sizes_of_a_run_drops_weights():
+def test_causal_attention_of_dynamic_sizes_drops_weights():
     def function(q, k, v):
         return nn.functional.scaled_dot_product_attention(q, k, v, dropout_p=0.5, is_causal=True)
 

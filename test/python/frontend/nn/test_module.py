@@ -251,3 +251,10 @@ def test_signatures_of_modules():
     for name, layer in vars(nn).items():
         if isinstance(layer, type) and issubclass(layer, nn.Module):
             assert "self" not in inspect.signature(layer).parameters, name
+
+
+def test_conversion_to_the_class_of_a_tensor_or_module_changes_nothing():
+    tensor, module = flow.ones(2), nn.Linear(1, 1)
+    assert tensor.to(flow.Tensor) is tensor and module.to(nn.Module) is module
+    with pytest.raises(flow.OneFlowError, match="expected an element type"):
+        tensor.to(flow.LongTensor)

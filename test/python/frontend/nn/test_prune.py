@@ -15,7 +15,7 @@ def layer():
     return module
 
 
-def test_elements_are_pruned_again_among_those_that_are_left():
+def test_repeated_pruning_chooses_among_remaining_elements():
     module = prune.l1_unstructured(layer(), "weight", 2)
     np.testing.assert_array_equal(module.weight.numpy(), ROWS * [[0, 1, 1, 1], [1, 1, 1, 0]])
     prune.l1_unstructured(module, "weight", amount=1 / 3)  # of the six that are left
@@ -24,7 +24,7 @@ def test_elements_are_pruned_again_among_those_that_are_left():
     np.testing.assert_array_equal(module.weight_mask.numpy(), [[0, 0, 0, 0], [1, 1, 0, 0]])
 
 
-def test_gradients_flow_to_elements_that_are_left_and_optimizers_see_the_original():
+def test_gradients_flow_to_remaining_elements_and_optimizers_update_the_original():
     module = prune.custom_from_mask(layer(), "weight", flow.tensor([[1, 0, 1, 0], [0, 1, 0, 1]]))
     assert [name for name, _ in module.named_parameters()] == ["weight_orig"]
     module(flow.ones(1, 4)).sum().backward()
@@ -67,7 +67,7 @@ def test_parameters_are_pruned_together():
 
 
 @pytest.mark.parametrize("amount, error", [(1.5, ValueError), (-1, ValueError), ("all", TypeError), (9, ValueError)])
-def test_amounts_that_are_refused_leave_the_module_as_it_was(amount, error):
+def test_refused_amounts_leave_the_module_unchanged(amount, error):
     module = layer()
     with pytest.raises(error, match="expected"):
         prune.l1_unstructured(module, "weight", amount)

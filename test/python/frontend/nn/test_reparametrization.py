@@ -76,14 +76,14 @@ def test_a_packed_batch_gives_what_each_sequence_gives(kind):
     layer = kind(3, 2, num_layers=2, bidirectional=True)
     packed, last = layer(rnn.pack_sequence(sequences(), enforce_sorted=False))
     results, _ = rnn.pad_packed_sequence(packed)
-    for number, x in enumerate(sequences()):
+    for index, x in enumerate(sequences()):
         wanted, ends = layer(x)
-        np.testing.assert_allclose(results[: len(x), number].numpy(), wanted.numpy(), atol=1e-6)
+        np.testing.assert_allclose(results[: len(x), index].numpy(), wanted.numpy(), atol=1e-6)
         for found, end in zip(last if kind is nn.LSTM else [last], ends if kind is nn.LSTM else [ends], strict=True):
-            np.testing.assert_allclose(found[:, number].numpy(), end.numpy(), atol=1e-6)
+            np.testing.assert_allclose(found[:, index].numpy(), end.numpy(), atol=1e-6)
 
 
-def test_further_layers():
+def test_layers_that_equal_functions():
     x = flow.tensor(np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32))
     fused, plain = nn.FusedBatchNorm1d(3), nn.BatchNorm1d(3)
     np.testing.assert_allclose(fused(x, x).numpy(), np.maximum(plain(x).numpy() + x.numpy(), 0), atol=1e-6)

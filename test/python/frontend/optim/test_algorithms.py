@@ -213,7 +213,7 @@ def test_groups_scale_the_first_steps_of_rprop():
     assert p.item() == 1 - 0.125
 
 
-def test_parameters_without_gradients_stay():
+def test_parameters_without_gradients_are_unchanged():
     a, b = (nn.Parameter(np.ones(2, np.float32)) for _ in range(2))
     optimizer = optim.Adam([a, b])
     a.sum().backward()
@@ -375,7 +375,7 @@ FORMS = {
 
 @pytest.mark.parametrize("replace", [replaced_by_loading, replaced_by_clearing, replaced_one_by_one])
 @pytest.mark.parametrize("make", [optim.Adam, lambda p, lr: optim.SGD(p, lr=lr, momentum=0.9)])
-def test_state_that_was_replaced_is_what_a_compiled_step_updates(make, replace):
+def test_a_compiled_step_updates_replaced_states(make, replace):
     def history(form):
         w = flow.tensor(np.ones(3, np.float32), requires_grad=True)
         optimizer = make([w], lr=0.1)

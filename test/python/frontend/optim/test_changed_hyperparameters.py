@@ -46,7 +46,7 @@ def test_numbers_change_between_steps(name, compiled):
 
 
 @pytest.mark.parametrize("how", ["cleared", "loaded"])
-def test_momentum_that_is_no_longer_used_is_given_up(how):
+def test_unused_momentum_is_dropped(how):
     w = flow.tensor([1.0, -2.0], requires_grad=True)
     optimizer = flow.optim.SGD([w], lr=0.1, momentum=0.9, dampening=0.5)
 

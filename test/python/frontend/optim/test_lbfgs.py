@@ -34,7 +34,7 @@ def test_a_line_search_finds_the_minimum():
 
 
 def test_a_loss_that_is_not_a_number_is_no_decrease():
-    # x - log(x) is no number below 0, where long steps lead, and least at 1.
+    # x - log(x) is NaN below 0, where long steps lead, and least at 1.
     x, _, seen = minimized(lambda x: (x + 60 * (x - 1) ** 2 - flow.log(x)).sum(), [0.5], lr=8.0, max_iter=30,
                            max_eval=300, line_search_fn="strong_wolfe")  # fmt: skip
     assert np.isnan(seen).any()

@@ -125,7 +125,7 @@ def test_a_step_within_a_compiled_function_is_refused():
     assert optimizer.param_groups[0]["lr"] == 1.0
 
 
-def test_momentum_that_there_is_not():
+def test_schedules_of_momentum_refuse_optimizers_without_momentum():
     optimizer = optim.Adagrad([nn.Parameter(np.zeros(1, np.float32))])
     with pytest.raises(ValueError, match="with momentum or betas, got Adagrad; pass cycle_momentum=False"):
         s.CyclicLR(optimizer, 0.1, 0.5)

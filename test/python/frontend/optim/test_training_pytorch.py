@@ -50,10 +50,10 @@ def gpt(nn):
             self.ln, self.head = nn.LayerNorm(8), nn.Linear(8, 7, bias=False)
             mask = np.triu(np.ones((5, 5), bool), 1)
             self.register_buffer("mask", make(nn, mask), persistent=False)
-            self.register_buffer("places", make(nn, np.arange(5)), persistent=False)
+            self.register_buffer("indices", make(nn, np.arange(5)), persistent=False)
 
         def forward(self, x):
-            h = self.tokens(x) + self.positions(self.places)
+            h = self.tokens(x) + self.positions(self.indices)
             for block in self.blocks:
                 h = block(h, self.mask)
             return self.head(self.ln(h)).reshape(-1, 7)
@@ -76,7 +76,7 @@ MODELS = {
     cnn: lambda: (RNG.normal(size=(64, 1, 8, 8)).astype(np.float32), RNG.integers(0, 3, 64)),
     gpt: tokens,
 }
-#: Rates are small enough that rounding does not grow: then f32 says whether formulas are the same.
+#: Rates are small enough that rounding does not grow: f32 then distinguishes formulas.
 OPTIMIZERS = {
     "sgd": lambda o, p: o.SGD(p, lr=0.02),
     "sgd, momentum": lambda o, p: o.SGD(p, lr=0.01, momentum=0.9),

@@ -92,7 +92,7 @@ def test_methods_have_programs_for_each_object() -> None:
     assert "tensor<?x3xf32>" in five.rows.ir()
 
 
-def test_changed_settings_are_seen_and_counters_do_no_harm() -> None:
+def test_changed_settings_are_guarded_and_counters_are_not() -> None:
     """A number of the object that the method reads is part of the program's key."""
     scaler = Scaler(2.0)
     same(scaler.scale(X), 2)
@@ -120,7 +120,7 @@ def test_settings_are_distinguished_by_type() -> None:
                 np.testing.assert_array_equal(run(np.ones(1, np.float32)), np.array([want], np.float32))
 
 
-def test_objects_without_settings_have_quick_calls() -> None:
+def test_objects_without_settings_have_a_fast_path() -> None:
     """Nothing of a function, or of an object without settings, is looked at in a call."""
     for function in (lambda x: x + 1, functools.partial(flow.add, 1)):
         called = flow.compile(function)
@@ -148,7 +148,7 @@ def test_static_and_class_methods() -> None:
 
 
 def test_objects_partial_functions_and_lambdas() -> None:
-    """Whatever has parameters and returns tensors."""
+    """Callables with parameters that return tensors."""
     same(flow.compile(Scaler(3.0))(X), 3)
     same(flow.compile(Scaler(3.0).plain)(X), 3)
     same(flow.compile(functools.partial(lambda a, b: a * b, b=3.0))(X), 3)
@@ -255,8 +255,8 @@ def test_sizes_that_overflow_are_errors_at_the_line(function: Any, text: str) ->
         flow.compile(function)(X)
 
 
-def test_repeat() -> None:
-    """Many repetitions are no list of operands."""
+def test_repeat_has_one_operand_for_any_count() -> None:
+    """The number of repetitions does not change the number of operands."""
     for times in ((2, 3), (0, 2), (2, 1, 2), (1000, 1)):
         np.testing.assert_array_equal(flow.compile(lambda x, t=times: x.repeat(*t))(X), np.tile(X, times))
         np.testing.assert_array_equal(flow.tensor(X).repeat(*times).numpy(), np.tile(X, times))
@@ -274,7 +274,7 @@ class Layer:
 
 
 def test_dataclasses_are_containers() -> None:
-    """As arguments, nested, with values that are no tensors; as results; in specs and in gradients."""
+    """As arguments, nested, with values that are not tensors; as results; in specs and in gradients."""
 
     @flow.compile
     def double(layer: Layer) -> Layer:
@@ -310,7 +310,7 @@ def test_repr_names_the_function() -> None:
     assert repr(scaled).endswith(", 1 program>")
 
 
-def test_bound_arguments_of_a_caller_stay() -> None:
+def test_bound_arguments_of_the_caller_are_unchanged() -> None:
     """Tracing copies the bound arguments: no dead tensors are left in the caller's arguments."""
     arguments = bind(lambda x, k: x * k, (ROWS, 2.0), {})
     trace_call(lambda x, k: x * k, arguments, "f", 0)

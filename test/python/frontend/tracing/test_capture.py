@@ -31,7 +31,7 @@ def trained(model, compiled):
 
 
 class Step(nn.Graph):
-    """The same as a graph."""
+    """The step above as a graph."""
 
     def __init__(self, model):
         super().__init__()
@@ -65,7 +65,7 @@ def test_parameters_are_frozen_and_trained_again():
         np.testing.assert_allclose(history(form), expected, 1e-5)
 
 
-def test_specializations_for_tensors_that_are_gone_are_dropped():
+def test_specializations_for_freed_tensors_are_dropped():
     w = leaf(1.0, 2.0)
     step = flow.compile(lambda x: (x * w).sum())
     for kind in (np.float32, np.float64) * 5:
@@ -74,7 +74,7 @@ def test_specializations_for_tensors_that_are_gone_are_dropped():
     assert "2 programs>" in repr(step)
 
 
-def test_tensors_that_are_frozen_now_and_then_have_two_programs():
+def test_frozen_and_unfrozen_tensors_have_two_programs():
     w, v, traces = leaf(1.0, 2.0), leaf(1.0, 1.0), []
 
     @flow.compile
@@ -393,7 +393,7 @@ def test_gradients_that_are_set_first_are_set_at_every_run():
         assert w.grad is v.grad and w.grad.tolist() == [3 * factor, 4 * factor]
 
 
-def test_a_number_that_changes_in_place_is_read_again():
+def test_a_captured_scalar_that_is_updated_in_place_is_read_again():
     p = flow.nn.Parameter(flow.tensor([1.0, 2.0]))
     optimizer = flow.optim.SGD([p], lr=0.5)
     rate = optimizer.param_groups[0]["lr"] = np.array(0.5)

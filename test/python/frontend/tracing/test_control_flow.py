@@ -63,7 +63,7 @@ def test_scan_without_sequences(mode):
     assert last.tolist() == [32.0, 96.0] and ys.shape == (5, 2) and ys[4].tolist() == [16.0, 48.0]
 
 
-def test_no_step_leaves_the_state():
+def test_a_scan_without_steps_returns_the_state():
     last, ys = flow.compile(lambda h, x: flow.scan(lambda h, x: (h + x, h), h, x))(flow.ones(2), flow.zeros(0, 2))
     assert last.tolist() == [1.0, 1.0] and ys.shape == (0, 2)
 
@@ -120,7 +120,7 @@ def test_no_gradient_flows_where_a_body_records_none():
     assert flow.compile(flow.grad(run))(flow.tensor(1.0)).item() == want.item() == 1.0
 
 
-def test_bodies_have_bodies():
+def test_nested_control_flow():
     """A loop in a scan in a branch, with a tensor from outside of all."""
 
     def run(p, xs, limit):
@@ -144,7 +144,7 @@ def test_a_loop_that_does_not_run_gives_the_state(mode):
 
 
 @pytest.mark.parametrize("steps", [1, 2, 3])
-def test_states_of_a_loop_are_where_its_last_step_wrote_them(steps):
+def test_a_loop_returns_the_buffer_of_its_last_step(steps):
     run = flow.compile(
         lambda x: flow.while_loop(lambda s: s[0] < steps, lambda s: (s[0] + 1, s[1] * 3), (flow.tensor(0), x))
     )
@@ -313,10 +313,10 @@ def test_loops_on_a_part_of_the_ranks():
     parts = [flow.placement("cpu", ranks=[0, 1]), flow.placement("cpu", ranks=[2])]
     split = [flow.sbp.split(1), flow.sbp.broadcast]
 
-    def layers(xs, w, place):
+    def layers(xs, w, with_layout):
         for at, sbp in zip(parts, split, strict=True):
             xs = flow.scan(
-                lambda h, x: ((h @ w + x + flow.ones(2, 3)).tanh(),) * 2, flow.zeros(2, 3), place(xs, at, sbp)
+                lambda h, x: ((h @ w + x + flow.ones(2, 3)).tanh(),) * 2, flow.zeros(2, 3), with_layout(xs, at, sbp)
             )[1]
         return xs
 
@@ -349,7 +349,7 @@ def test_a_recurrent_layer_over_split_sequences_is_one_loop():
     assert "oneflow.scan" in placed.ir("oneflow")
 
 
-def test_a_program_of_dynamic_sizes_is_compiled_for_each():
+def test_control_flow_of_dynamic_sizes():
     """A recurrent layer over sequences of any length: the bodies take the sizes of each call."""
     layer = flow.nn.GRU(3, 4)
     module = flow.trace(lambda x: layer(x)[0], flow.TensorSpec((None, None, 3)))

@@ -53,7 +53,7 @@ def test_the_gradient_of_a_mean_by_size() -> None:
         np.testing.assert_allclose(program(array), 2 * array / len(array), rtol=1e-6)
 
 
-def test_sizes_that_are_not_used_leave_nothing() -> None:
+def test_unused_sizes_leave_no_operations() -> None:
     """Looking at a shape builds nothing."""
     assert "dim_size" not in str(flow.trace(lambda x: (x.shape, x.reshape(x.shape[0], -1))[1], ROWS))
 
@@ -139,7 +139,7 @@ AS_SIZES: list[Callable[[Any, Any], Any]] = [
 @pytest.mark.parametrize("function", AS_SIZES, ids=map(str, range(len(AS_SIZES))))
 @pytest.mark.parametrize("spec", [ROWS, IMAGES], ids=["rows", "images"])
 def test_computed_sizes(function: Callable[[Any, Any], Any], spec: flow.TensorSpec) -> None:
-    """As PyTorch does, whatever the sizes, with one program."""
+    """One program has PyTorch's results for all sizes."""
     torch = pytest.importorskip("torch", reason="compares with PyTorch, which tests do not depend on")
     program = flow.compile(lambda x: function(flow, x), spec)
     for rows in (4, 6, 7):

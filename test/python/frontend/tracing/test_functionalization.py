@@ -222,7 +222,7 @@ def test_a_traced_position_out_of_range_is_an_error_of_the_run():
             run(X, np.array([at]))
 
 
-def test_a_state_that_is_captured():
+def test_a_captured_buffer_is_updated_at_a_traced_position():
     """A buffer is written in place at a position that is an argument."""
     cache: Any = flow.zeros(4, 3)
     memory = cache.numpy()

@@ -131,7 +131,7 @@ def test_foreign_arrays_can_be_captured():
     np.testing.assert_array_equal(got, [1, 2, 3])
 
 
-def test_tensor_knows_itself():
+def test_traced_tensors_have_rank_dtype_and_repr():
     def f(x):
         assert x.shape == (2, 3) and x.size() == (2, 3) and x.size(-1) == 3 and x.numel() == 6
         assert x.ndim == x.dim() == 2 and x.dtype == flow.float32 and x.is_floating_point() and len(x) == 2
@@ -141,7 +141,7 @@ def test_tensor_knows_itself():
     flow.trace(f, X)
 
 
-def test_functions_under_their_other_name():
+def test_functional_aliases_are_the_same_objects():
     F = flow.nn.functional  # noqa: N806
     assert F.relu is flow.relu and F.softmax is flow.softmax
     assert "relu" in dir(flow) and "nn" in dir(flow)

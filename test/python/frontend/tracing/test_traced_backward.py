@@ -115,7 +115,7 @@ def test_gradients_of_leaves(name):
         np.testing.assert_allclose(gradient(way), gradient("eager"), 1e-5, 1e-6, err_msg=way)
 
 
-def test_module_hooks_where_no_argument_wants_a_gradient():
+def test_module_hooks_without_arguments_that_require_grad():
     """Module hooks are called with None for data, and see the gradients of results."""
     found = []
     for wrap in (lambda f: f, flow.compile):

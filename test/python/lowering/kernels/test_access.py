@@ -24,8 +24,8 @@ def read():
 
 def value(expression, *numbers):
     """The value of an expression for the numbers of its dimensions and of its symbol, by MLIR's folding."""
-    place = ir.AffineMap.get(0, 0, [ir.AffineExpr.get_constant(n) for n in numbers])
-    (result,) = ir.AffineMap.get(0, 0, [expression.compose(place)]).results
+    constants = ir.AffineMap.get(0, 0, [ir.AffineExpr.get_constant(n) for n in numbers])
+    (result,) = ir.AffineMap.get(0, 0, [expression.compose(constants)]).results
     return result.value
 
 

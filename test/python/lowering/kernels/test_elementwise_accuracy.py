@@ -73,7 +73,7 @@ GROUPS = [sorted(FUNCTIONS)[k : k + 12] for k in range(0, len(FUNCTIONS), 12)]
 
 
 @pytest.mark.parametrize("names", GROUPS, ids=lambda names: f"{names[0]} to {names[-1]}")
-def test_against_f64(names):
+def test_results_are_close_to_f64(names):
     x = numbers()
     run = flow.compile(lambda x: tuple(getattr(flow.ops, name)(x, **FUNCTIONS[name]) for name in names))
     for name, result in zip(names, run(x), strict=True):

@@ -36,10 +36,10 @@ BRANCHES = """
 @pytest.fixture(scope="module")
 def ops():
     bodies = "".join(
-        f"%g{number} = linalg.generic {{indexing_maps = [{MAP}, {MAP}, {MAP}], iterator_types = ['parallel']}} "
-        f"ins(%x, %{'xy'[number % 2]} : tensor<4xf32>, tensor<4xf32>) outs(%x : tensor<4xf32>) {{\n"
+        f"%g{index} = linalg.generic {{indexing_maps = [{MAP}, {MAP}, {MAP}], iterator_types = ['parallel']}} "
+        f"ins(%x, %{'xy'[index % 2]} : tensor<4xf32>, tensor<4xf32>) outs(%x : tensor<4xf32>) {{\n"
         f"^bb0(%a: f32, %b: f32, %o: f32): {body} linalg.yield %r : f32 }} -> tensor<4xf32>\n".replace("'", '"')
-        for number, body in enumerate(BODIES.values())
+        for index, body in enumerate(BODIES.values())
     )
     arguments = "%x: tensor<4xf32>, %y: tensor<4xf32>, %c: f32, %d: f32, %p: i1"
     with flow.trace(lambda x: x, flow.TensorSpec((1,))).context, ir.Location.unknown():
@@ -56,7 +56,7 @@ def test_hash_is_equal_for_bodies_equal_up_to_captured_values(ops):
     assert hashes["branches"] is None
 
 
-def test_captured_values_equal_operands_of(ops):
+def test_captured_values_are_the_operands_from_outside(ops):
     hasher = StructuralHasher()
     assert all(hasher.read(op).captured_values == operands_of(op) for op in ops.values())
     x, y = (ops["again"].operands[n] for n in (0, 1))
@@ -87,8 +87,8 @@ def test_groups_of_equal_structure_share_a_kernel(function, count):
     assert text.count("func.func private @") == count
 
 
-def test_erased_operations_are_no_others():
-    """A new operation can get the address of an erased one, of which the hasher is not told."""
+def test_operations_at_addresses_of_erased_ones_are_hashed_again():
+    """A new operation can get the address of an erased operation; the hasher does not observe the erasure."""
     hasher = StructuralHasher()
     with ir.Context() as context, ir.Location.unknown():
         context.allow_unregistered_dialects = True

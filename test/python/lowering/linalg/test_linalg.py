@@ -32,7 +32,7 @@ def call_of(sample, dtype):
 
 
 def is_lowered(sample):
-    """Whether an operator is no call of an external kernel or of bodies."""
+    """Whether an operator calls neither an external kernel nor bodies."""
     record = REGISTRY[sample.op]
     return record.kernel is None and record.control is None and "external" not in record.traits
 
@@ -118,9 +118,9 @@ def check(cases, loosen, context):
         for number, case in enumerate(cases):
             add_function(module, f"case{number}", described(call_of(*case)), loosen)
         runner = lower(module)
-    for place, (sample, dtype) in enumerate(cases):
+    for index, (sample, dtype) in enumerate(cases):
         op = call_of(sample, dtype)
-        got = runner.run(f"case{place}", flatten(op.inputs.values()))
+        got = runner.run(f"case{index}", flatten(op.inputs.values()))
         assert not runner.failures
         for number, (result, want) in enumerate(zip(got, run_reference(op), strict=True)):
             signed = result.view(want.dtype) if want.dtype.kind == "u" else result
@@ -220,7 +220,7 @@ def test_functions_call_each_other(context):
     assert got.view(np.uint8).tolist() == [1, 200] and not failures
 
 
-def test_calls_whose_operands_become_one_value_are_converted_apart(context):
+def test_calls_whose_operands_become_one_value_are_converted_separately(context):
     """The reshaped tensor is the tensor itself: only the first of two equal calls squares."""
     text = """func.func @f(%a: tensor<2xf32>, %b: tensor<2xf32>) -> (tensor<2xf32>, tensor<2xf32>) {
       %0 = "oneflow.reshape_like"(%a, %b) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>

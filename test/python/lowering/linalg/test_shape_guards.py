@@ -58,12 +58,12 @@ STRICTER = {"dim_scatter_add_like"}
 
 def other_sizes(arrays: list[np.ndarray]) -> Iterator[list[np.ndarray]]:
     """The operands with each dimension in turn larger, smaller and empty; dimensions of size 1 are static."""
-    for number, array in enumerate(arrays):
+    for index, array in enumerate(arrays):
         for axis, size in enumerate(array.shape):
             for other in sorted({size + 1, size - 1, 2 * size, 0} - {size, 1, -1}) if size != 1 else ():
                 shape = (*array.shape[:axis], other, *array.shape[axis + 1 :])
                 resized = np.resize(array, shape) if 0 not in shape else np.zeros(shape, array.dtype)
-                yield [*arrays[:number], resized, *arrays[number + 1 :]]
+                yield [*arrays[:index], resized, *arrays[index + 1 :]]
 
 
 def with_operands(op: Call, flat: list[Any]) -> Call:

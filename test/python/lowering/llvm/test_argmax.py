@@ -20,17 +20,17 @@ def test_argmax_of_random_rows(size, dtype):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.int32])
-@pytest.mark.parametrize("places", [(0, 999), (63, 64), (500, 437), (1, 2, 3), (998, 999)])
-def test_argmax_of_equal_elements(dtype, places):
+@pytest.mark.parametrize("positions", [(0, 999), (63, 64), (500, 437), (1, 2, 3), (998, 999)])
+def test_argmax_of_equal_elements(dtype, positions):
     x = np.zeros((2, 1000), dtype)
-    x[1, list(places)] = 5
+    x[1, list(positions)] = 5
     check(x)
 
 
-@pytest.mark.parametrize("places", [(0,), (999,), (64, 65, 3), (500, 12)])
-def test_argmax_of_nan(places):
+@pytest.mark.parametrize("positions", [(0,), (999,), (64, 65, 3), (500, 12)])
+def test_argmax_of_nan(positions):
     x = RNG.normal(size=(3, 1000)).astype(np.float32)
-    x[1, list(places)], x[2, 700] = np.nan, np.inf
+    x[1, list(positions)], x[2, 700] = np.nan, np.inf
     check(x)
 
 

@@ -1,4 +1,4 @@
-"""Constant tensors of a program have their values, whatever the element type and the rank."""
+"""Constant tensors of a program have their values, for every element type and rank."""
 
 import ml_dtypes
 import numpy as np

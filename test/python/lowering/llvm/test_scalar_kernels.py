@@ -14,8 +14,8 @@ SIZES = (1, 500, 512, 513, 1500)
 def upsampled(x):
     """Each element between its neighbours, at its position in an image of twice the size."""
     size = x.shape[-1]
-    place = np.clip((np.arange(2 * size) + 0.5) / 2 - 0.5, 0, size - 1)
-    return np.stack([np.interp(place, np.arange(size), row) for row in x.reshape(-1, size)]).reshape(
+    position = np.clip((np.arange(2 * size) + 0.5) / 2 - 0.5, 0, size - 1)
+    return np.stack([np.interp(position, np.arange(size), row) for row in x.reshape(-1, size)]).reshape(
         *x.shape[:-1], -1
     )
 

@@ -33,7 +33,7 @@ def lowered():
         return read_program(module), heard, [name for name, _ in watch.seconds]
 
 
-def test_every_kernel_is_announced_as_it_is(lowered):
+def test_announced_kernels_equal_the_kernels_of_the_program(lowered):
     program, heard, _ = lowered
     assert {s.binary_key for s in program.sources.values()} <= {s.binary_key for _, s in heard}
 

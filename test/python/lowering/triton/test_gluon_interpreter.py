@@ -57,7 +57,7 @@ def test_warps_wait_for_copies_and_blocks_end_where_tensors_do():
 
 
 @pytest.mark.parametrize("missing", [16, -16])
-def test_a_wait_that_nothing_ends_raises(missing):
+def test_waits_without_arrival_time_out(missing):
     """Waits for fewer or more bytes than are copied."""
     with pytest.raises(TimeoutError, match="expected a barrier to complete its phase"):
         run(missing, timeout=0.2)

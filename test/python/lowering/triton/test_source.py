@@ -79,10 +79,10 @@ def test_functions_are_given_with_those_that_they_call():
     assert [f.name for f in definitions({"add", "fast_erf"})] == ["add", "fast_reciprocal", "fast_exp2", "fast_erf"]
     assert definitions({"nan_maximum", "add"}, GLUON) == (GLUON_FUNCTIONS["nan_maximum"], FUNCTIONS["add"])
     names = list(FUNCTIONS)
-    for place, (name, function) in enumerate(FUNCTIONS.items()):
+    for index, (name, function) in enumerate(FUNCTIONS.items()):
         text = str(function.body[0])
         called = [other for other in names if other != name and re.search(rf"(?<![\w.]){other}\(", text)]
-        assert set(function.calls) == set(called) and all(names.index(other) < place for other in called)
+        assert set(function.calls) == set(called) and all(names.index(other) < index for other in called)
 
 
 def test_a_kernel_is_printed_in_order():

@@ -16,7 +16,7 @@ def run_passes(module: ir.Module, *passes: str) -> None:
 
 
 def annotate(nd) -> str:
-    """The attributes of an argument or result that lies as `nd` says."""
+    """The attributes of an argument or result with the layout `nd`."""
     return f"{{oneflow.nd_sbp = {write_nd_sbp(nd)}}}"
 
 
@@ -32,6 +32,6 @@ def check_distributed(module: ir.Module, arrays, want, entry: str = "main", tole
     """All ranks together compute the results of one device."""
     got = simulate(module, arrays, entry)
     assert len(got) == len(want)
-    for number, (one, other) in enumerate(zip(got, want, strict=True)):
-        assert one.shape == other.shape and one.dtype == other.dtype, f"result {number}"
-        np.testing.assert_allclose(one, other, rtol=tolerance, atol=tolerance, err_msg=f"result {number}\n{module}")
+    for index, (one, other) in enumerate(zip(got, want, strict=True)):
+        assert one.shape == other.shape and one.dtype == other.dtype, f"result {index}"
+        np.testing.assert_allclose(one, other, rtol=tolerance, atol=tolerance, err_msg=f"result {index}\n{module}")

@@ -34,12 +34,12 @@ ATTRIBUTES = [
     "dense<1> : tensor<2xi64>",
     "{}",
 ]
-PLACES = ["mesh", "argument", "result", "in", "out", "cast"]
+LOCATIONS = ["mesh", "argument", "result", "in", "out", "cast"]
 
 
 def program(given):
-    """A program with attributes at some places."""
-    text = {p: given.get(p) for p in PLACES}
+    """A program with attributes at some locations."""
+    text = {p: given.get(p) for p in LOCATIONS}
     mesh = text["mesh"] or "array<i64: 2>"
     notes = {p: f"{{oneflow.nd_sbp = {a}}}" if (a := text[p]) else "" for p in ("argument", "result")}
     attrs = [f"oneflow.{p}_nd_sbp = {text[p]}" for p in ("in", "out") if text[p]]
@@ -54,10 +54,10 @@ def program(given):
     }}"""
 
 
-def check(places, passes, context):
+def check(locations, passes, context):
     with context:
         try:
-            run_passes(read_module(program(places), context), *passes)
+            run_passes(read_module(program(locations), context), *passes)
         except (PipelineFailure, ProgramError) as error:
             assert "error: " in str(error)
 
@@ -65,15 +65,15 @@ def check(places, passes, context):
 ALL = ("oneflow-infer-sbp", "oneflow-insert-boxing", "oneflow-to-physical{rank=1}")
 
 
-@pytest.mark.parametrize("place", PLACES)
-def test_single_bad_annotation(place, context):
-    """Every attribute at every place, for every pass first."""
+@pytest.mark.parametrize("location", LOCATIONS)
+def test_single_bad_annotation(location, context):
+    """Every attribute at every location, for every pass first."""
     for attribute, first in itertools.product(ATTRIBUTES, range(3)):
-        check({place: attribute}, ALL[first:], context)
+        check({location: attribute}, ALL[first:], context)
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
-@given(places=st.dictionaries(st.sampled_from(PLACES), st.sampled_from(ATTRIBUTES)), first=st.integers(0, 2))
-def test_several_bad_annotations(places, first, context):
+@given(locations=st.dictionaries(st.sampled_from(LOCATIONS), st.sampled_from(ATTRIBUTES)), first=st.integers(0, 2))
+def test_several_bad_annotations(locations, first, context):
     """Several at once."""
-    check(places, ALL[first:], context)
+    check(locations, ALL[first:], context)

@@ -71,7 +71,7 @@ def test_boxing_on_three_mesh_axes(context):
 
 
 @pytest.mark.parametrize("p", [2, 3, 4])
-def test_bytes_are_oneflows(p):
+def test_bytes_equal_oneflows_bytes(p):
     """For even splits on one axis the bytes equal OneFlow's count."""
     total = 12 * 24 * 4
     table = {

@@ -50,7 +50,7 @@ X = np.arange(32, dtype=np.float32).reshape(8, 4)
 
 
 def program(context, name, attributes, mesh, before, after):
-    """A program that is the operator alone, whose operand and result lie as stated."""
+    """A program that is the operator alone, whose operand and result have the stated layouts."""
     record = REGISTRY[name]
     with context:
         values = attribute_values(record, attributes)
@@ -74,7 +74,7 @@ def operators_of(module):
 
 
 @pytest.mark.parametrize("name", DONE)
-def test_logical(context, name):
+def test_logical_boxing_operators(context, name):
     sides = [check_nd_sbp(side) for side in CHANGES[name]]
     attributes = {"src_reduced_nd_sbp": sides[0], "dst_reduced_nd_sbp": sides[1]}
     module = program(context, LOGICAL + name, attributes, (4,) if len(sides[0]) == 1 else (2, 2), *sides)
@@ -83,7 +83,7 @@ def test_logical(context, name):
 
 
 @pytest.mark.parametrize("name", EAGERLY)
-def test_eager(context, name):
+def test_eager_boxing_operators(context, name):
     before, after, done = EAGERLY[name]
     sizes = SIZES | ({"output_shape": [2, 4]} if name == "ccl_reduce_scatter" else {})
     attributes = {key: sizes.get(key, value) for key, value in EAGER[name].items()}

@@ -95,7 +95,7 @@ def test_joined_collectives_of_different_sizes_are_refused(context):
             check_same_collectives([one, two], REGISTRY, (2,))
 
 
-def test_replicas_that_differ(context):
+def test_broadcast_shards_that_differ_are_refused(context):
     """Whole results have to be equal on all ranks, to the bit."""
     shards = [np.zeros(2), np.array([0.0, -0.0])]
     with pytest.raises(simulation.SimulationError, match="ranks 0 and 1 have other values of B"):

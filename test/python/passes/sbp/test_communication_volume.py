@@ -34,7 +34,7 @@ def test_ranks_compute_the_results_of_one_device(name, context):
         check_distributed(module, arrays, want, tolerance=1e-4)
 
 
-def test_a_count_that_heads_do_not_divide(context):
+def test_ranks_that_do_not_divide_the_heads(context):
     """Heads are split where the number of devices divides theirs; otherwise attention still is right."""
     layout = LAYOUTS["Megatron attention"]
     with context:

@@ -99,7 +99,7 @@ def programs(draw):
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 @given(data=st.data())
 def test_random_graphs(data, context):
-    """Whatever is annotated, and whichever strategy fills in the rest."""
+    """Programs with random annotations and either strategy compute the results of one device."""
     with context, ir.Location.unknown():
         text, mesh, strategy = data.draw(programs())
         module = read_module(text, context)

@@ -1,4 +1,4 @@
-"""Rows that are normalized and lie on several devices: moments are summed over the shards."""
+"""Normalization of rows that are split over several devices: moments are summed over the shards."""
 
 import re
 
@@ -91,7 +91,7 @@ def test_split_batch_with_relu(mesh, context):
         check_distributed(distribute(batch_program(mesh), context, mesh), arrays, want)
 
 
-def test_bits_that_nothing_needs_are_not_gathered(context):
+def test_unused_reserve_space_is_not_gathered(context):
     """No collective has elements of the batch."""
     text = batch_program((2,)).replace("return %y, %bits, ", "return %y, ")
     text = re.sub(r"(return .*?), tensor<3xi32>", r"\1", text)

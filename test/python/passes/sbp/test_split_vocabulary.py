@@ -1,4 +1,4 @@
-"""A vocabulary that is split: embeddings, softmax and losses whose classes lie on several devices."""
+"""A vocabulary that is split: embeddings, softmax and losses whose classes are split over several devices."""
 
 from typing import Any
 

@@ -127,8 +127,8 @@ def test_auto_moves_a_tensor_once_for_two_uses(context):
         assert "us, 128 bytes moved" in explain("main", graph, found, costs)
 
 
-def test_memory_is_kept(context):
-    """With less memory, more is split; with too little, the error says how much greedy needs."""
+def test_strategies_keep_the_memory_limit(context):
+    """With less memory, more is split; with too little, the error states the memory that greedy needs."""
     text = """
     func.func @main(%x: tensor<64x64xf32>) -> tensor<64x64xf32> {
       %0 = "oneflow.tanh"(%x) : (tensor<64x64xf32>) -> tensor<64x64xf32>
@@ -203,7 +203,7 @@ def test_large_programs_are_not_worse(layers, context):
         assert costs.total(graph, by_elimination) == pytest.approx(costs.total(graph, found), rel=1e-9)
 
 
-def test_costs_are_not_found_without_end(context):
+def test_the_search_for_costs_ends_at_the_time_limit(context):
     """Once the time is over the choice is the greedy one, and costs can be found again."""
     with context:
         text = matmul((S(0), B), (B, S(1)))

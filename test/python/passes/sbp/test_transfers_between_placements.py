@@ -27,12 +27,12 @@ PLACES = [
 SHAPE = (5, 3)
 
 
-def layouts(place):
-    return itertools.product((B, S(0), S(1)), repeat=len(place.mesh))
+def layouts(submesh):
+    return itertools.product((B, S(0), S(1)), repeat=len(submesh.mesh))
 
 
 @pytest.mark.parametrize(("source", "target"), list(itertools.product(PLACES, PLACES)), ids=lambda p: p.name)
-def test_elements_that_cross(source, target):
+def test_transferred_elements_are_counted(source, target):
     """The elements of a rank's shard that the rank lacks before the transfer, counted element by element."""
     numbers = np.arange(np.prod(SHAPE)).reshape(SHAPE)
     for given, wanted in itertools.product(layouts(source), layouts(target)):
@@ -60,7 +60,7 @@ module attributes {oneflow.mesh = array<i64: 3>,
     [(Machine(1e-6, 0.0, 1e3), "B -> B"), (Machine(1e3, 0.0, 1e-6), "S(1) -> S(1)")],
     ids=["slow links", "slow devices"],
 )
-def test_auto_counts_what_crosses(machine, want, context):
+def test_auto_counts_bytes_between_placements(machine, want, context):
     """Rank 1 is on both placements: over slow links rank 1 computes the whole tensor, as `b` needs its other half."""
     module = read_module(STAGES, context)
     submeshes = read_submeshes(module.operation)

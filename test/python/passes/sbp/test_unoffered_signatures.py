@@ -1,4 +1,4 @@
-"""No operator holds back a sound signature, unless its record says why."""
+"""Operators offer all sound signatures, unless the record states a reason."""
 
 import math
 from typing import Any
@@ -140,7 +140,7 @@ def operands_of(sample):
 
 
 def is_searchable(sample):
-    """Whether operands are small, with an axis of 3 or more, and are no shards already."""
+    """Whether operands are small, with an axis of 3 or more, and are not shards already."""
     shapes = [x.shape for x in operands_of(sample)]
     if sample.attrs.get("logical_size") or max(map(math.prod, shapes), default=0) > 160:
         return False
@@ -167,7 +167,7 @@ def test_all_sound_signatures_are_offered(name):
 
 
 @pytest.mark.parametrize("name", sorted(LISTED))
-def test_coincidences_are_refuted(name):
+def test_signatures_that_hold_by_coincidence_are_refuted(name):
     """Another sample refutes an unoffered signature that holds for one sample."""
     missing = dict.fromkeys(s for sample in of(name) for s in missing_signatures(sample))
     assert missing, f"{name} has no coincidences"
@@ -208,7 +208,7 @@ def test_the_lists_name_operators():
     assert set(UNOFFERED) == {r.name for r in REGISTRY if r.unoffered}
 
 
-def test_search_finds_what_is_held_back(monkeypatch):
+def test_the_search_finds_signatures_that_are_not_offered(monkeypatch):
     """Were no signature offered, the six of `matmul` would be found."""
     matmuls = [s for s in SAMPLES if s.op == "matmul" and is_searchable(s) and not s.attrs]
     sample = next(s for s in matmuls if any(d.is_float for d in s.dtypes))

@@ -97,7 +97,7 @@ def test_rows_differ_in_warps(cuda, clock):
     assert used.calls == 3 and warps[0] == 2 * warps[1]
 
 
-def test_choices_are_cached_on_disk(cuda, clock):
+def test_tuned_configurations_are_cached_on_disk(cuda, clock):
     x, w = floats(70, 40), floats(40, 50)
     first = clock(2)
     one = flow.compile(product, device="cuda")
@@ -152,7 +152,7 @@ def test_without_autotune_nothing_is_timed(cuda, clock):
     assert not used.calls
 
 
-def test_events_are_asked(cuda):
+def test_products_without_candidates_run_with_autotune(cuda):
     function = flow.compile(product, device="cuda")
     np.testing.assert_allclose(
         function(floats(5, 4), floats(4, 3)), np.maximum(floats(5, 4) @ floats(4, 3), 0), 1e-5, 1e-5
@@ -162,7 +162,7 @@ def test_events_are_asked(cuda):
 
 @pytest.mark.parametrize("everywhere", [False, True])
 @pytest.mark.parametrize("here", [None, False, True])
-def test_one_function_is_tuned_or_not(cuda, clock, everywhere, here):
+def test_autotune_can_be_set_for_one_function(cuda, clock, everywhere, here):
     flow.cuda.set_autotune(everywhere)
     x, w = floats(70, 40), floats(40, 50)
     used = clock(2)

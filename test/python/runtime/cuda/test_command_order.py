@@ -25,12 +25,12 @@ def test_conflicting_commands_wait_for_each_other(seed):
     choose = random.Random(seed)
     commands = [[access(choose) for _ in range(choose.randrange(4))] for _ in range(60)]
     order, before = dependencies_of(commands), list[Any]()
-    for number, waits in enumerate(order):
-        assert all(n < number and conflict(commands[n], commands[number]) for n in waits)
+    for index, waits in enumerate(order):
+        assert all(n < index and conflict(commands[n], commands[index]) for n in waits)
         assert not any(n in before[m] for n in waits for m in waits)
         before.append(set(waits).union(*(before[n] for n in waits)))
-        wanted = {n for n in range(number) if conflict(commands[n], commands[number])}
-        assert wanted <= before[number]
+        wanted = {n for n in range(index) if conflict(commands[n], commands[index])}
+        assert wanted <= before[index]
 
 
 def test_the_number_of_dependencies_is_linear():
@@ -39,7 +39,7 @@ def test_the_number_of_dependencies_is_linear():
     assert sum(map(len, dependencies_of(commands))) <= 2 * 1000
 
 
-def test_accesses_of_nothing_wait_for_nothing():
+def test_empty_accesses_have_no_dependencies():
     assert dependencies_of([[(0, 0, 8, True)], [(0, 4, 4, True)], [(0, 0, 8, False)]]) == ((), (), (0,))
 
 

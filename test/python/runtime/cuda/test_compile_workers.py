@@ -57,7 +57,7 @@ def test_a_worker_survives_a_syntax_error(workers, capfd, monkeypatch):
 
 
 def test_workers_import_from_the_paths_of_this_process(tmp_path, monkeypatch, set_threads):
-    """Neither the working folder nor entries that are no strings are import paths of a worker."""
+    """Neither the working folder nor entries that are not strings are import paths of a worker."""
     (tmp_path / "json.py").write_text("raise SystemExit('another json')")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*filter(None, sys.path), tmp_path])
@@ -116,7 +116,7 @@ def test_workers_end_with_the_context(set_threads):
         os.killpg(process.pid, 0)
 
 
-def test_workers_are_limited_to_the_processors(monkeypatch, set_threads):
+def test_workers_are_limited_to_the_number_of_processors(monkeypatch, set_threads):
     set_threads(3)
     monkeypatch.setattr(compile_workers, "_start_parent", lambda arch, ends: mock.Mock())
     for _ in range(2):
@@ -146,7 +146,7 @@ def test_small_programs_have_no_workers(monkeypatch):
 
 
 def test_frozen_programs_have_no_workers(monkeypatch):
-    """The executable of a frozen program is no Python interpreter."""
+    """The executable of a frozen program is not a Python interpreter."""
     monkeypatch.setattr(compile_workers, "_start_parent", None)
     monkeypatch.setattr(sys, "frozen", True, raising=False)
     with CompileWorkers("sm_90") as workers:

@@ -155,15 +155,15 @@ def test_arrays_on_the_device_are_not_copied_and_results_stay_there(cuda):
 def test_a_stream_caches_the_memory_of_results(cuda):
     x, w, b = on(floats(6, 20)), on(floats(20, 9)), on(floats(9))
     compiled = executable_of(flow.compile(layer, device="cuda"), x, w, b)
-    places, live = set(), set()
+    addresses, live = set(), set()
     for _ in range(3):
         (got,) = compiled(x, w, b)
-        places.add(got.address)
+        addresses.add(got.address)
         live.add(len(cuda.live))
         del got
-    assert len(places) == len(live) == 1 and cached_bytes(driver.device(0)) == 4 * 6 * 9
+    assert len(addresses) == len(live) == 1 and cached_bytes(driver.device(0)) == 4 * 6 * 9
     one, two = (compiled(x, w, b)[0] for _ in range(2))
-    assert one.address in places and two.address not in places and not cached_bytes(driver.device(0))
+    assert one.address in addresses and two.address not in addresses and not cached_bytes(driver.device(0))
     del one, two
     free_cached(driver.device(0))
     assert len(cuda.live) == live.pop() - 1
@@ -687,7 +687,7 @@ def test_sources_of_kernels_are_dropped_after_compilation():
 
 
 def test_kernels_name_their_source_locations(cuda):
-    """Programs that only lie elsewhere have the same kernels, from the cache, and say where each lies."""
+    """Programs that differ in locations share cached kernels, and each text has its own locations."""
     first = lambda x, w: flow.gelu(x @ w)  # noqa: E731
     second = lambda x, w: flow.gelu(x @ w)  # noqa: E731
     for written in (first, second):
@@ -749,19 +749,19 @@ def test_the_stage_triton_is_the_plan_and_the_kernels(cuda):
 
 
 @pytest.mark.parametrize("text", ["90", "sm_", "sm_x", "gfx90a"])
-def test_an_architecture_has_one_form(text):
+def test_malformed_architectures_are_refused(text):
     with pytest.raises(CompileError, match="expected an architecture like sm_90"):
         parse_arch(text)
 
 
-def test_a_machine_without_a_device_says_so():
+def test_errors_without_a_device_name_what_is_missing():
     if _has_device():
         pytest.skip("there is a device here")
     with pytest.raises(driver.CudaError, match=r"expected an NVIDIA GPU, its driver, and CUDA's|expected a CUDA d"):
         flow.compile(layer, device="cuda")(floats(6, 20), floats(20, 9), floats(9))
 
 
-def test_devices_that_are_not_there_are_refused():
+def test_missing_devices_are_refused():
     with host_cuda(devices=0), pytest.raises(driver.CudaError, match="cuda:0, the machine has none"):
         driver.device(0)
 
@@ -785,7 +785,7 @@ tl.store(out + rows * 128 + columns, total)
 """
 
 
-def test_stages_are_as_many_as_there_is_memory_for():
+def test_stages_are_limited_by_shared_memory():
     parameters = tuple(Parameter(n, kind) for n, kind in (("a", "*fp16"), ("b", "*fp16"), ("out", "*fp32")))
     source = Source("deep", parameters, TileCount.of(1), tuple(DEEP.splitlines()), 8, 9, preamble=preamble(()))
     many, few = compile_source(source), compile_source(source, "sm_80")

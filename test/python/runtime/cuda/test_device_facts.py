@@ -66,7 +66,7 @@ def test_cards_of_one_architecture_have_their_own_bandwidth(targets):
     assert [targets[n].sms for n in ("H200", "H100", "H100 PCIe", "A100")] == [132, 132, 114, 108]
 
 
-def test_kernels_attain_one_share_of_the_peak_of_every_card(targets):
+def test_model_rates_are_the_same_share_of_the_peak_on_every_card(targets):
     """The model of an H100 equals the model of an H200 except for DRAM; an A100 has other SMs too."""
     shares = {t.model.dram_bytes * 1e6 / t.rates.dram_bytes_per_second for t in targets.values()}
     assert max(shares) == pytest.approx(min(shares), rel=1e-12)

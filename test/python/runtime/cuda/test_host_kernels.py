@@ -49,14 +49,14 @@ def test_hand_written_plans_with_host_kernels():
         Pipeline.parse("builtin.module(oneflow-emit-triton)", context).run(module, REGISTRY)
         program = read_program(module)
     assert [h.message for h in program.hosts] == ["kernel main_kernel_1 runs on the host: math.ctpop"]
-    x, places, bits = floats(8), np.array([7, 0, 3, 3, 1, 6, 2, 5]), np.array([0, 1, 255, -1, 1 << 30], np.int32)
-    got = interpret_program(program, x, places, bits)
-    np.testing.assert_array_equal(got[0], 2 * x[places])
+    x, positions, bits = floats(8), np.array([7, 0, 3, 3, 1, 6, 2, 5]), np.array([0, 1, 255, -1, 1 << 30], np.int32)
+    got = interpret_program(program, x, positions, bits)
+    np.testing.assert_array_equal(got[0], 2 * x[positions])
     np.testing.assert_array_equal(got[1], [7, 8, 15, 39, 8])
 
 
 @pytest.mark.parametrize("graphs", ["0", "1"])
-def test_a_program_goes_to_the_host_and_back(cuda, graphs, monkeypatch):
+def test_host_kernels_read_and_write_device_memory(cuda, graphs, monkeypatch):
     monkeypatch.setenv(executable.USE_GRAPHS, graphs)
     function = flow.compile(lambda x, w: flow.gelu(x @ w) @ w, device="cuda")
     w = floats(9, 9)
@@ -69,7 +69,7 @@ def test_a_program_goes_to_the_host_and_back(cuda, graphs, monkeypatch):
     assert "math.erf" in function.ir("triton") and "run.on_host(" in function.ir("triton")
 
 
-def test_sizes_that_are_not_known_before(cuda):
+def test_host_kernels_of_dynamic_sizes(cuda):
     spec = flow.TensorSpec((None, 4), flow.float32)
     function = flow.compile(lambda x: flow.gelu(x).sum(0), spec, device="cuda")
     with pytest.warns(RuntimeWarning, match="runs on the host"):

@@ -73,9 +73,9 @@ def test_samples_on_a_gpu(sample, dtype, context):
     for _ in range(LAST):
         got = run(*flatten(op.inputs.values()))
         assert len(got) == len(want)
-        for number, (one, other) in enumerate(zip(got, want, strict=True)):
+        for index, (one, other) in enumerate(zip(got, want, strict=True)):
             one = one.view(other.dtype) if one.dtype.itemsize == other.dtype.itemsize else one
-            assert_close(one, other, sample.tolerance(dtype), f"{sample} {dtype} result {number}")
+            assert_close(one, other, sample.tolerance(dtype), f"{sample} {dtype} result {index}")
 
 
 UNARY: list[Callable[..., Any]] = [
@@ -151,7 +151,7 @@ def test_gradients_of_attention_with_many_queries(sizes, is_causal):
     """The kernel variants of the device, if any, against the CPU; results are bitwise reproducible."""
     heads, groups, length, size, width, out = sizes
     rows = ((heads, length, width), (groups, size, width), (groups, size, out), (heads, length, out))
-    given = [floats(12, *s, seed=number).astype(np.float16) for number, s in enumerate(rows)]
+    given = [floats(12, *s, seed=index).astype(np.float16) for index, s in enumerate(rows)]
 
     def function(q, k, v, dy):
         def loss(q, k, v):
@@ -242,7 +242,7 @@ def train(device, algorithm, compile_step, steps=6):
         lambda p: flow.optim.AdamW(p, lr=0.01, weight_decay=0.1),
     ],
 )
-def test_training_equals_the_cpus(algorithm, compile_step):
+def test_training_equals_training_on_the_cpu(algorithm, compile_step):
     got, want = train("cuda", algorithm, compile_step), train("cpu", algorithm, compile_step)
     np.testing.assert_allclose(got[0], want[0], 1e-3, 1e-4)
     for one, other in zip(got[1], want[1], strict=True):
@@ -250,7 +250,7 @@ def test_training_equals_the_cpus(algorithm, compile_step):
 
 
 def classify_images(device, dtype, steps=3):
-    """A stem with a padded pool and two convolutions, whose padded dimensions are alike in rows and columns."""
+    """A stem with a padded pool and two convolutions, whose padded rows and columns have equal sizes."""
     flow.manual_seed(4)
     nn = flow.nn
     stem = nn.Sequential(nn.Conv2d(3, 64, 7, stride=2, padding=3, bias=False), nn.BatchNorm2d(64), nn.ReLU())

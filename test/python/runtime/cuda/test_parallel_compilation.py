@@ -69,7 +69,7 @@ def test_a_kernel_that_is_refused_is_named(program, tmp_path, compiled):
 
 @pytest.fixture
 def unready():
-    """The state of Triton in a process that has compiled nothing."""
+    """Triton's state in a process that has compiled nothing."""
     kernel_cache.warm_up.cache_clear()
     yield
     kernel_cache.warm_up.cache_clear()
@@ -113,7 +113,7 @@ def test_without_triton_programs_are_lowered_all_the_same(program, unready, tmp_
     assert lowered
 
 
-def test_kernels_that_are_alike_share_a_binary(program, tmp_path, compiled):
+def test_equal_kernels_share_a_binary(program, tmp_path, compiled):
     first = next(iter(program.sources.values()))
     again = replace(first, name="other", origins=("where it comes from",))
     other = replace(again, warps=8)

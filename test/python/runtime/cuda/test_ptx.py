@@ -18,7 +18,7 @@ tl.store(p1 + x, tl.where((a == c) & (b == d), v, 0.0))
 """
 
 
-def test_halves_are_computed_by_themselves():
+def test_packed_16_bit_instructions_are_split():
     text = "\tadd.s16x2 \t%r3, %r1, %r2;\n\tadd.f16x2 \t%r4, %r1, %r2;\n  max.u16x2 %r5, %r3, -1;\n"
     assert split_packed_halves(text).split("\n") == [
         "\t{",

@@ -1,4 +1,4 @@
-"""Runs of a program with the arguments of the runs before: whatever differs is seen."""
+"""Runs of a program with the arguments of earlier runs: each difference is detected."""
 
 import threading
 
@@ -126,7 +126,7 @@ def test_an_argument_in_other_memory_is_detected(program, arrays):
         np.testing.assert_allclose(program(x, on(w), r)[0].numpy(), wanted(X, w, R), 1e-5)
 
 
-def test_a_number_is_known_by_its_value(program, arrays):
+def test_numbers_are_compared_by_value(program, arrays):
     x, w, r = arrays
     r[...] = 3
     np.testing.assert_allclose(program(x, w, r)[0].numpy(), wanted(X, W, 3), 1e-5)
@@ -145,7 +145,7 @@ def test_a_failed_run_clears_the_cache(program, arrays, cuda):
     assert len(held) == 3 and program.looked == 3
 
 
-def test_arrays_of_the_host_and_those_off_the_grid_are_copied_at_every_run(program, arrays):
+def test_host_arrays_and_unaligned_arrays_are_copied_at_every_run(program, arrays):
     x, w, r = arrays
     big = on(floats(5, 4))
     off = CudaArray(big, big.address + 4, (4, 4), big.dtype, big.stream)

@@ -43,7 +43,7 @@ def parts(*begins):
 
 @pytest.mark.parametrize("second", ["", "{oneflow.donated = 1 : i64}"])
 @pytest.mark.parametrize("begins", [(0, 16), (16, 0), (0, 64), (32, 32)])
-def test_results_do_not_spoil_arguments(begins, second):
+def test_results_do_not_overwrite_arguments(begins, second):
     with create_context() as context, ir.Location.unknown():
         program = compile_cuda(read_module(TEXT.replace("SECOND", second), context), options=Options(cached=False))
     c = CudaArray.of(np.full(64, 3, np.float32), driver.device(0))

@@ -40,7 +40,7 @@ struct PlacedFunctor {
   }
 };
 
-/// Takes the place of the built-in function.
+/// Replaces the built-in function.
 inline Maybe<Tensor> Square(const TensorPtr &x) { return functional::Negative(x); }
 
 struct OwnFunctor {

@@ -6,7 +6,7 @@
 namespace oneflow {
 namespace {
 
-// t_device: out = x * factor, with the temporary memory of the kernel between; "where" says who computes it.
+// t_device: out = x * factor, with the temporary memory of the kernel between; "where" selects the kernel.
 REGISTER_USER_OP("t_device")
     .Input("x")
     .Output("out")

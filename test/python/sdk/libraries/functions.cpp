@@ -144,7 +144,7 @@ class TimesTensorFunctor {
   std::shared_ptr<OpExpr> op_;
 };
 
-// Every kind of argument: the sum of what the arguments stand for, times each of the tensors.
+// Every kind of argument: the sum of the values of the arguments, times each of the tensors.
 class EverythingFunctor {
  public:
   Maybe<TensorTuple> operator()(const TensorTuple &xs, const Optional<Tensor> &scale, const Optional<int64_t> &extra,
@@ -191,7 +191,7 @@ class ListsAgainFunctor {
   }
 };
 
-// What goes wrong, by number.
+// Failures, by number.
 class FailFunctor {
  public:
   Maybe<Tensor> operator()(const std::shared_ptr<Tensor> &x, const int64_t &how) const {

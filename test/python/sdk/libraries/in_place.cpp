@@ -1,4 +1,4 @@
-// Kernels whose results lie in the memory of operands; test_in_place.py says what they compute.
+// Kernels whose results share the memory of operands; test_in_place.py says what they compute.
 #include "oneflow/core/framework/framework.h"
 
 namespace oneflow {

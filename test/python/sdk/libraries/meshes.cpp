@@ -1,4 +1,4 @@
-// Operators that say how they lie on meshes; test_meshes.py says what they compute.
+// Operators with layouts on meshes; test_meshes.py says what they compute.
 #include "oneflow/core/framework/framework.h"
 
 namespace oneflow {
@@ -41,7 +41,7 @@ REGISTER_USER_OP("t_listed")
     });
 REGISTER_KERNEL("t_listed")
 
-// t_inferred: y lies as x does, but whole along the last axis of the mesh.
+// t_inferred: y has the layout of x, but is broadcast along the last axis of the mesh.
 REGISTER_USER_OP("t_inferred")
     .Input("x")
     .Output("y")

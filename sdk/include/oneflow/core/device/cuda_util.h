@@ -1,4 +1,4 @@
-// Macros of CUDA kernels, defined only by CUDA compilers.
+// Macros for CUDA kernels, defined only by CUDA compilers.
 #pragma once
 #ifdef __CUDACC__
 #include <algorithm>

@@ -2,7 +2,7 @@
 // RUN: FileCheck %s --input-file %t/main_kernel_0.py
 // RUN: FileCheck %s --check-prefix=PTX --input-file %t/main_kernel_0.ptx
 
-// Blocks come and go by descriptors, programs stay for several tiles, and the result is finished in two halves.
+// TMA descriptors load and store blocks, persistent programs compute several tiles, and the epilogue has two slices.
 // CHECK: # oneflow.matmul
 // CHECK-DAG: [[A:block[0-9]+]] = tl.make_tensor_descriptor(p0, [4096, 4096], [4096, 1], [128, 64])
 // CHECK-DAG: [[B:block[0-9]+]] = tl.make_tensor_descriptor(p1, [4096, 4096], [4096, 1], [256, 64])

@@ -38,9 +38,9 @@ func.func @main(%x: tensor<4x5xf32>, %r: tensor<4xf32>) -> (tensor<4x8xf32>, ten
 }
 
 // A returned value, a value that alone determines the loops, and one part of several are inserted.
-// CHECK-LABEL: func.func @apart
+// CHECK-LABEL: func.func @separate
 // CHECK-COUNT-4: tensor.insert_slice
-func.func @apart(%x: tensor<4xf32>) -> (tensor<6xf32>, tensor<4xf32>, tensor<6xf32>, tensor<f32>, tensor<8xf32>) {
+func.func @separate(%x: tensor<4xf32>) -> (tensor<6xf32>, tensor<4xf32>, tensor<6xf32>, tensor<f32>, tensor<8xf32>) {
   %zero = arith.constant 0.0 : f32
   %e = tensor.empty() : tensor<4xf32>
   %l = tensor.empty() : tensor<6xf32>

@@ -3,12 +3,12 @@
 #same = affine_map<(d0) -> (d0)>
 
 // Disjoint slices are inserted into one tensor, in any order.
-// CHECK-LABEL: func.func @apart
+// CHECK-LABEL: func.func @separate
 // CHECK: %[[ZEROS:.*]] = linalg.fill
 // CHECK-NEXT: %[[ONE:.*]] = tensor.insert_slice %arg0 into %[[ZEROS]][8] [4] [1]
 // CHECK-NEXT: %[[TWO:.*]] = tensor.insert_slice %arg1 into %[[ONE]][0] [4] [1]
 // CHECK-NEXT: return %[[TWO]]
-func.func @apart(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<12xf32> {
+func.func @separate(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<12xf32> {
   %zero = arith.constant 0.0 : f32
   %empty = tensor.empty() : tensor<12xf32>
   %zeros = linalg.fill ins(%zero : f32) outs(%empty : tensor<12xf32>) -> tensor<12xf32>

@@ -1,6 +1,6 @@
 // RUN: oneflow-opt %s --oneflow-join-norm-gradients | FileCheck %s
 
-// One kernel reads the rows and stores partial sums, which small sums finish. The call is at the first gradient.
+// One kernel reads the rows and stores partial sums; small kernels add the partial sums. The call is at the first gradient.
 // CHECK: func.func private @oneflow_layer_norm_gradients_0({{.*}}) -> (tensor<512x64xbf16>, tensor<64x64xf32>, tensor<64x64xf32>) attributes {oneflow.kernel = "template"
 // CHECK-LABEL: func.func @main
 // CHECK: %[[G:.*]]:3 = call @oneflow_layer_norm_gradients_0(%arg0, %arg1, %arg2, %arg3, %arg4,
@@ -16,10 +16,10 @@ func.func @main(%dy: tensor<512x64xbf16>, %x: tensor<512x64xbf16>, %m: tensor<51
 }
 
 // Addends of the gradient, rows of other tensors, and a parameter that is computed too late are unchanged.
-// CHECK-LABEL: func.func @apart
+// CHECK-LABEL: func.func @separate
 // CHECK-NOT: call
 // CHECK-COUNT-2: oneflow.layer_norm_grad
-func.func @apart(%dy: tensor<512x64xf32>, %x: tensor<512x64xf32>, %m: tensor<512xf32>, %i: tensor<512xf32>, %g: tensor<64xf32>) -> (tensor<64xf32>, tensor<64xf32>, tensor<512x64xf32>, tensor<512x64xf32>) {
+func.func @separate(%dy: tensor<512x64xf32>, %x: tensor<512x64xf32>, %m: tensor<512xf32>, %i: tensor<512xf32>, %g: tensor<64xf32>) -> (tensor<64xf32>, tensor<64xf32>, tensor<512x64xf32>, tensor<512x64xf32>) {
   %b, %c = "oneflow.layer_norm_param_grad"(%dy, %x, %m, %i) {begin_params_axis = 1 : si64} : (tensor<512x64xf32>, tensor<512x64xf32>, tensor<512xf32>, tensor<512xf32>) -> (tensor<64xf32>, tensor<64xf32>)
   %late = "oneflow.relu"(%g) : (tensor<64xf32>) -> tensor<64xf32>
   %d = "oneflow.layer_norm_grad"(%dy, %x, %m, %i, %late) {begin_norm_axis = 1 : si64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 0>} : (tensor<512x64xf32>, tensor<512x64xf32>, tensor<512xf32>, tensor<512xf32>, tensor<64xf32>) -> tensor<512x64xf32>
@@ -39,7 +39,7 @@ func.func @rms(%dy: tensor<512x64xbf16>, %x: tensor<512x64xbf16>, %i: tensor<512
   return %d, %b : tensor<512x64xbf16>, tensor<64xbf16>
 }
 
-// Without other readers of the normalization, the kernel computes mean and deviation.
+// Without other users of the normalization, the kernel computes mean and deviation.
 // CHECK-LABEL: func.func @alone
 // CHECK-NOT: "oneflow.layer_norm"
 // CHECK: call @oneflow_layer_norm_gradients_{{.*}}(%arg0, %arg1, %arg2, %{{[0-9]+}},

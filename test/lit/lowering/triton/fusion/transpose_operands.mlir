@@ -8,7 +8,7 @@
 
 module attributes {oneflow.precision = "tf32"} {
 
-// The right operand is copied; the barrier keeps the copy apart from the product.
+// The right operand is copied; the barrier prevents the fusion of the copy with the product.
 // CHECK-DAG: #[[ALONG:.*]] = affine_map<(d0, d1, d2) -> (d1, d2)>
 // CHECK-LABEL: func.func @strided
 // CHECK: %[[T:.*]] = linalg.generic {{.*}} ins(%arg1 : tensor<4096x2048xf32>) outs({{.*}} : tensor<2048x4096xf32>)

@@ -2,7 +2,7 @@
 // RUN: FileCheck %s --input-file %t/main.plan.py
 // RUN: FileCheck %s --check-prefix=SOURCE --input-file %t/main_kernel_0_x3.py
 
-// Gradients of three weights, of 36 tiles each, are one launch; the readers of a gradient come after the launch.
+// Gradients of three weights, of 36 tiles each, are one launch; the users of a gradient come after the launch.
 // CHECK: def main(run, in0, in1, in2, in3):
 // CHECK: run.launch("main_kernel_0_x3", in0, in3, in1, in3, in2, in3, [[G:b[0-9]+]], b{{[0-9]+}}, b{{[0-9]+}}, writes=3)
 // CHECK-NOT: "main_kernel_0"

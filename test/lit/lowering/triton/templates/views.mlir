@@ -70,7 +70,7 @@ func.func @biased(%q: tensor<2x4x128x64xbf16>, %s: tensor<2x4x128xf32>) -> (tens
   return %4, %5, %6 : tensor<2x128x256xbf16>, tensor<256xbf16>, tensor<2x128x4x64xbf16>
 }
 
-// A tensor received from other ranks is no view of a local tensor, and a sum over ranks is no view of a rank's part.
+// A tensor received from other ranks is not a view of a local tensor, and a sum over ranks is not a view of a shard.
 // CHECK-LABEL: func.func @gathered
 // CHECK: %[[GATHERED:.*]] = "oneflow.ccl_all_gather"(%arg0)
 // CHECK: %[[SUM:.*]] = "oneflow.ccl_all_reduce"(%arg1)

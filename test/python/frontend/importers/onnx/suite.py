@@ -66,8 +66,8 @@ def main() -> int:
     seen = set(arguments.log.read_text().split("\n")) if arguments.log and arguments.log.exists() else set()
     known = {line.split("\t")[0] for line in seen if "\tpassed" in line}
     counts: collections.Counter[tuple[str, str]] = collections.Counter()
-    for number, (kind, name, test) in enumerate(cases(arguments.match)):
-        if number % parts != part or name in known:
+    for index, (kind, name, test) in enumerate(cases(arguments.match)):
+        if index % parts != part or name in known:
             continue
         if excluded := reason(name):
             counts[kind, f"excluded: {excluded}"] += 1

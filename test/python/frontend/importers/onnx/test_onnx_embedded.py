@@ -34,7 +34,7 @@ def referred(path):
     return [c.name for c in proto.graph.initializer if c.data_location == TensorProto.EXTERNAL]
 
 
-def test_constants_are_read_where_they_lie_and_may_be_written_to(tmp_path):
+def test_constants_are_mapped_from_the_file_and_writable(tmp_path):
     arrays = [
         np.arange(3, dtype=np.float32),
         *(RNG.integers(0, 2, COUNT * n).astype(t) for n, t in ((1, "f4"), (4, "i1"), (1, "f8"), (1, "i8"), (4, "?"))),
@@ -68,7 +68,7 @@ def test_packed_elements_stay_in_the_protobuf(tmp_path):
 
 
 @pytest.mark.parametrize("cut", [1, 2, 700, MIN_BYTES, MIN_BYTES + 60])
-def test_cut_files_are_refused(tmp_path, cut):
+def test_truncated_files_are_refused(tmp_path, cut):
     path = stored(tmp_path, [np.zeros(COUNT, np.float32)])
     path.write_bytes(path.read_bytes()[:-cut])
     with pytest.raises(flow.OneFlowError, match=r"no protobuf|with a graph|bytes for"):

@@ -101,7 +101,7 @@ def test_gradients_flow_in_eager_mode_and_copies_have_their_own_parameters():
     close(program(X), expected(X))
 
 
-def test_programs_by_value_are_limited():
+def test_specializations_by_value_are_limited():
     tile = model([node("Tile", "x t", "y")], [("x", F32, [1]), ("t", I64, [1])], [("y", F32, None)])
     program = flow.from_onnx(tile, max_programs=2)
     for count in range(1, 4):
@@ -158,7 +158,7 @@ def test_branches_and_loops():
 
 
 def test_branches_and_loops_of_tensors_are_operators():
-    """The same program serves every value of a condition, and is as long for every trip count."""
+    """One program serves all values of a condition, and its length does not depend on trip counts."""
 
     def graph(nodes, results, given=()):
         return model(nodes, given, results).graph
@@ -302,7 +302,7 @@ BAD_MODELS = {
         "gives 'y', which an input, constant or another node gives, too",
     ),
     "no results": (model([node("Abs", "x", "y")], [("x", F32, [2])], []), "expected a model with results"),
-    "operator that is no text": (
+    "operator that is not text": (
         model([node("Abs", "x", "y")], [("x", F32, [2])], [("y", F32, [2])])
         .SerializeToString()
         .replace(b"\x22\x03Abs", b"\x22\x03\xff\xfe\xfd"),
@@ -418,7 +418,7 @@ def test_functions_that_call_themselves_are_refused():
         flow.from_onnx(made)(np.ones(2, np.float32))
 
 
-def test_functions_that_double_are_refused_unexpanded():
+def test_functions_that_expand_exponentially_are_refused():
     """Each of 40 functions calls the previous function twice."""
     imports = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
     functions = [helper.make_function("own", "F0", ["a"], ["b"], [node("Relu", "a", "b")], imports)]
@@ -432,7 +432,7 @@ def test_functions_that_double_are_refused_unexpanded():
         flow.from_onnx(made)
 
 
-def test_names_are_no_identifiers():
+def test_names_that_are_not_identifiers():
     """Names with spaces, quotes, line ends and nothing that is a letter, in programs too."""
     for name in ("a b", "1", 'quo"te', "new\nline", "x/y:0", "%x", "\x00", "..", "名"):
         made = model([], [(name, F32, [2])], [("y" + name, F32, [2])], {"w" + name: np.full(2, 3, np.float32)})
@@ -448,7 +448,7 @@ def test_an_error_of_a_run_names_the_node():
         flow.from_onnx(made)(np.ones(2, np.float32), np.array([99]))
 
 
-def test_no_part_of_a_model_ends_the_process():
+def test_damaged_models_do_not_end_the_process():
     """Models that are cut anywhere, or have a wrong byte, run or are refused."""
     whole = perceptron().SerializeToString()
     rng = np.random.default_rng(0)
@@ -473,7 +473,7 @@ def external(tmp_path, location, **entries):
     return path
 
 
-def test_arrays_beside_the_model(tmp_path):
+def test_external_data_of_a_model(tmp_path):
     path = external(tmp_path, "weights.bin", offset=8)
     (path.parent / "weights.bin").write_bytes(bytes(8) + W.tobytes())
     close(flow.from_onnx(path)(X), expected(X))
@@ -491,7 +491,7 @@ def test_arrays_beside_the_model(tmp_path):
         ("short.bin", {"offset": "many"}, "a number as offset"),
     ],
 )
-def test_arrays_outside_of_the_folder_are_refused(tmp_path, location, entries, said):
+def test_external_data_outside_of_the_folder_is_refused(tmp_path, location, entries, said):
     path = external(tmp_path, location, **entries)
     (tmp_path / "secret.bin").write_bytes(W.tobytes())
     (path.parent / "link.bin").symlink_to(tmp_path / "secret.bin")

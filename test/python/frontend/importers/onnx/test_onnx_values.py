@@ -123,7 +123,7 @@ def test_casts_to_float8(name, saturate, beyond):
 
 
 def loop_of(kind, opset=20):
-    """A loop that collects zero of a type, as many times as the input `n` says."""
+    """A loop that collects zero of a type, `n` times, where `n` is an input."""
     body = helper.make_graph(
         [helper.make_node("Identity", ["c"], ["go"]), helper.make_node("Identity", ["z"], ["scan"])], "body",
         [helper.make_tensor_value_info("i", TensorProto.INT64, []),

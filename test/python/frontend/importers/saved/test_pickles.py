@@ -108,13 +108,13 @@ def test_headers_whose_length_has_the_bytes_of_another_format(begin, tmp_path):
     assert flow.load(tmp_path / "x")["x"].tolist() == [3]
 
 
-def test_tensors_are_moved(tmp_path):
+def test_tensors_are_loaded_to_a_device(tmp_path):
     (tmp_path / "state").write_bytes(dumped({"w": tensor(np.ones(2, np.float32), 2), "step": 3}))
-    places: list[Any] = []
+    locations: list[Any] = []
     moved = flow.load(
-        tmp_path / "state", map_location=recorded(lambda x, place: x * 2, places, lambda x, place: place)
+        tmp_path / "state", map_location=recorded(lambda x, location: x * 2, locations, lambda x, location: location)
     )
-    assert moved["w"].tolist() == [2, 2] and moved["step"] == 3 and places == ["cpu"]
+    assert moved["w"].tolist() == [2, 2] and moved["step"] == 3 and locations == ["cpu"]
     assert flow.load(tmp_path / "state", map_location="cpu")["w"].device.type == "cpu"
     (tmp_path / "layer").write_bytes(dumped(conv()))
     assert isinstance(flow.load(tmp_path / "layer", map_location=flow.device("cpu")), nn.Conv2d)

@@ -26,7 +26,7 @@ def test_joined_tensors(shapes, separate):
     program = program_of(lambda *x: flow.cat(x, 1), shapes, flow.float32)
     (source,) = program.sources.values()
     assert ("def insert0" in source.text) == separate and "arange" in source.text
-    arrays = [normal(*shape) + number for number, shape in enumerate(shapes)]
+    arrays = [normal(*shape) + index for index, shape in enumerate(shapes)]
     np.testing.assert_array_equal(interpret_program(program, *arrays)[0], np.concatenate(arrays, 1))
 
 

@@ -32,7 +32,7 @@ def product_of(program):
 
 
 @pytest.mark.parametrize(("arch", "is_imprecise"), [("sm_89", False), ("sm_90", True), ("sm_100", False)])
-def test_sums_in_few_bits_are_short(arch, is_imprecise):
+def test_float8_sums_are_accumulated_in_short_chains(arch, is_imprecise):
     """Accumulators of `wgmma` alone have fewer bits than f32 for products of 8-bit floats."""
     source = product_of(program(arch, (512, 512, 1024)))
     assert dict(source.parameters)["p0"] == "*fp8e4nv"

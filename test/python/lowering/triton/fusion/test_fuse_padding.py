@@ -1,4 +1,4 @@
-"""Tensors computed inside of larger tensors, at other positions than the producers and the readers."""
+"""Tensors computed inside of larger tensors, at other positions than in the producers and the consumers."""
 
 import numpy as np
 import pytest
@@ -83,7 +83,7 @@ BORDERS = [
 
 @pytest.mark.parametrize("border", BORDERS, ids=str)
 @pytest.mark.parametrize("shape", [(4, 5), (5, 1), (1, 4)], ids=str)
-def test_readers_away_from_a_border_read_the_unpadded_tensor(shape, border):
+def test_users_away_from_a_border_read_the_unpadded_tensor(shape, border):
     """A loop is never as long as the larger tensor, which would write past the end of a result."""
 
     def values(x):

@@ -50,7 +50,7 @@ def check(function, arrays, kernels, dots):
     got = interpret_program(program, *arrays)
     for one, other in zip(got, want if isinstance(want, tuple) else (want,), strict=True):
         rounded = other.astype(np.float16).astype(np.float64)
-        # Sums are f32: a few roundings of the largest come on top, in whatever order a library adds.
+        # Sums are f32: a few roundings of the largest are allowed, since the order of additions differs.
         in_f32 = 4 * np.spacing(np.float32(np.abs(other).max()))
         distance = np.abs(one.view(np.float16) - rounded) - np.spacing(np.abs(rounded).astype(np.float16))
         assert distance.max() <= in_f32
@@ -142,7 +142,7 @@ def test_f32_products_are_not_joined():
     assert all(s.text.count("tl.dot(") <= 1 for s in program.sources.values())
 
 
-def test_terms_without_split_k_have_none_in_a_sum():
+def test_sums_of_products_have_no_split_k_if_a_term_has_none():
     """A product of this depth would be split but for its warp-specialized form, which a sum of products lacks."""
     arrays = [np.empty(shape, np.float16) for shape in [(768, 12288), (12288, 3072)] * 2]
     program = lowered(lambda a, b, c, d: a @ b + c @ d, arrays, flow.float16)

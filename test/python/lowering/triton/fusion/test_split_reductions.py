@@ -119,7 +119,7 @@ def test_scans_of_few_long_rows(shape, dim, launches):
     np.testing.assert_allclose(interpret_program(program, x)[0], want, 2e-5, 2e-3)
 
 
-def test_a_scan_that_reads_its_position_stays_whole():
+def test_a_scan_that_reads_its_position_is_not_split():
     """A lower triangle is fused into the scan: the position in a part is not the position in the row."""
     program = lower(
         """func.func @main(%x: tensor<2x65536xf32>) -> tensor<2x65536xf32> {
@@ -142,7 +142,7 @@ def test_few_rows_that_one_kernel_reads():
     assert lower(total).plan.count("run.launch") == 2
 
 
-def test_numbers_of_a_long_row_have_their_own_kernel():
+def test_statistics_of_a_long_row_have_their_own_kernel():
     """One program for the whole row would leave the other SMs idle."""
     program = lower(
         """func.func @main(%x: tensor<1x65536xf32>) -> tensor<1x65536xf32> {
@@ -160,7 +160,7 @@ def test_numbers_of_a_long_row_have_their_own_kernel():
 
 
 @given(size=st.integers(1, 1 << 21), most=st.integers(0, 1100))
-def test_even_parts(size, most):
+def test_split_parts_have_equal_sizes(size, most):
     """At most `most` parts; if the parts do not cover the loop, the remainder is shorter than two parts."""
     parts = even_parts(size, most)
     assert 1 <= parts <= max(most, 1)

@@ -46,8 +46,8 @@ def test_updates_are_one_launch(count):
     assert program.plan.count("run.launch") == 1 and list(program.sources) == [f"main_kernel_0_x{count}"]
     arrays = [np.random.default_rng(i).standard_normal((40, 50)).astype(np.float32) for i in range(2 * count)]
     results = interpret_program(program, *arrays)
-    for number, got in enumerate(results):
-        np.testing.assert_allclose(got, arrays[2 * number] - 0.5 * arrays[2 * number + 1], 1e-6)
+    for index, got in enumerate(results):
+        np.testing.assert_allclose(got, arrays[2 * index] - 0.5 * arrays[2 * index + 1], 1e-6)
     assert compile_source(program.sources[f"main_kernel_0_x{count}"]).cubin
 
 
@@ -65,7 +65,7 @@ def test_larger_updates_are_grouped_in_smaller_numbers(kind, grids):
     assert {name: source.grid.static for name, source in program.sources.items()} == grids
 
 
-def test_operations_are_not_looked_through_for_each_kernel(monkeypatch):
+def test_operations_are_not_searched_for_each_kernel(monkeypatch):
     """Updates of 3 and of 9 sizes: there are 3 times as many kernels and calls, so 3 times as much is asked."""
 
     def program(sizes):
@@ -161,14 +161,14 @@ def products(count, shape, dependent=False):
 
 
 @pytest.mark.parametrize(("count", "shape"), [(2, (192, 256, 512)), (5, (72, 136, 128)), (3, (33, 70, 65))])
-def test_products_that_leave_processors_idle_are_one_launch(count, shape):
+def test_products_that_leave_sms_idle_are_one_launch(count, shape):
     program = lower(products(count, shape))
     assert program.plan.count("run.launch") == 1 and list(program.sources) == [f"main_kernel_0_x{count}"]
     m, n, k = shape
     sizes = [(k, m), (k, n)] * count
     arrays = [np.random.default_rng(i).standard_normal(s).astype(np.float16) for i, s in enumerate(sizes)]
-    for number, got in enumerate(interpret_program(program, *arrays)):
-        a, b = (x.astype(np.float64) for x in arrays[2 * number : 2 * number + 2])
+    for index, got in enumerate(interpret_program(program, *arrays)):
+        a, b = (x.astype(np.float64) for x in arrays[2 * index : 2 * index + 2])
         np.testing.assert_allclose(got.astype(np.float64), a.T @ b, 1e-2, 2e-2)
     assert compile_source(program.sources[f"main_kernel_0_x{count}"]).cubin
 
@@ -199,8 +199,8 @@ def test_each_tile_takes_the_descriptors_and_pointers_of_its_product(stays, chan
     assert source.grid.static == (132 if stays else 3 * 2 * 3) and source.text.count("make_tensor_descriptor") >= 6
     assert ("if call_index >= 2:" in source.text) == stays
     x, *given = (a.astype(np.float64) for a in arrays)
-    for number, got in enumerate(interpret_program(program, *arrays)):
-        np.testing.assert_allclose(got.astype(np.float64), x @ given[number].T + given[3 + number], 1e-2, 2e-2)
+    for index, got in enumerate(interpret_program(program, *arrays)):
+        np.testing.assert_allclose(got.astype(np.float64), x @ given[index].T + given[3 + index], 1e-2, 2e-2)
     assert len(compile_source(source).maps) == source.text.count("make_tensor_descriptor")
 
 
@@ -210,12 +210,12 @@ def test_each_tile_takes_the_descriptors_and_pointers_of_its_product(stays, chan
      ((768, 3072, 8192), 4, (4,)), ((8192, 8192, 8192), 5, (1,) * 5)],
 )  # fmt: skip
 def test_number_of_products_in_a_grouped_launch(shape, count, wanted):
-    """As many as fill rounds: 18 or 36 tiles of the first, 72 of the second; none where each fills the device."""
+    """Products of 18, 36 or 72 tiles are grouped to full waves; a product that fills the device is alone."""
     assert tuple(sorted(grouped_launch_sizes(Product(1, shape[0], shape[1], shape[2], 2, True), count))) == wanted
 
 
 def test_the_host_makes_the_descriptors_of_every_product_of_a_launch():
-    """Two operands and a result each; programs make none, and no map is copied to where a thread has it."""
+    """Each product has three maps; kernels make no descriptors, and copy no map to local memory."""
     (source,) = lower(products(3, (1024, 768, 768))).sources.values()
     binary = compile_source(source, "sm_90")
     assert [m.pointer for m in binary.maps] == [0, 1, 6, 2, 3, 7, 4, 5, 8]

@@ -54,7 +54,7 @@ def arrays():
 
 
 def test_a_step_is_few_launches_that_update_in_place():
-    """Two products, cross-entropy, the readers of cross-entropy, and the rest: reads of weights precede updates."""
+    """Two products, cross-entropy, the users of cross-entropy, and the rest: reads of weights precede updates."""
     text = stepping()
     program = lower(text)
     assert program.plan.count("run.launch") == 5 and program.plan.count("run.donated") == 4
@@ -72,7 +72,7 @@ def test_a_check_in_a_launch_with_others_is_noted():
         interpret_program(lower(stepping()), *given)
 
 
-def test_kernels_whose_functions_differ_under_one_name_stay_apart():
+def test_kernels_with_different_functions_of_one_name_are_not_fused():
     """The largest of floats is NaN where one is NaN; the largest of integers is not chosen by such a function."""
     x, y = np.zeros((8, 30), np.float32), np.zeros((8, 30), np.int32)
     x[:, 7], y[:, 9] = np.nan, 1
@@ -103,20 +103,20 @@ def test_only_small_kernels_of_short_programs_are_fused(change_gpu):
 
 
 @pytest.mark.parametrize("change", [{"sms": 4}, {"l2_cache_bytes": 1 << 19}])
-def test_kernels_that_are_large_for_the_target_stay_apart(change):
+def test_kernels_that_are_large_for_the_target_are_not_fused(change):
     """Each kernel has 10 programs, and reads and writes 82 kB."""
     with using_gpu(replace(gpu_target(), **change)):
         assert lower(two(40)).plan.count("run.launch") == 2
 
 
-def test_two_kernels_of_one_launch():
+def test_values_of_two_fused_kernels():
     x, y = (np.random.default_rng(i).standard_normal((41, 256)).astype(np.float32) for i in range(2))
     one, other = interpret_program(lower(two(41)), x, y)
     np.testing.assert_allclose(one, np.exp(x) / np.exp(x).sum(1, keepdims=True), 1e-5)
     np.testing.assert_allclose(other, y - np.log(np.exp(y).sum(1, keepdims=True)), 1e-4, 1e-5)
 
 
-def test_a_reader_and_an_updater_of_an_argument_are_not_fused():
+def test_kernels_that_read_and_update_one_argument_are_not_fused():
     """Whichever comes first: the updates of 1 wait for 0, and come before 2."""
     graph: Any = SimpleNamespace(producers=[set(), set(), set()], ordered_after={1: {0, 2}})
     assert horizontal_fusion.dependences(graph) == [set(), {0}, {1}]

@@ -36,8 +36,8 @@ def turned(x):
 def test_small_temporaries_share_no_memory():
     """Independent kernels run concurrently, whichever temporaries used the memory of the kernels before."""
     program = program_of(turned, flow.TensorSpec((64, 64)))
-    places = sorted(temporaries(program))
-    assert len(places) > 3 and all(a + n <= b for (a, n), (b, _) in itertools.pairwise(places))
+    ranges = sorted(temporaries(program))
+    assert len(ranges) > 3 and all(a + n <= b for (a, n), (b, _) in itertools.pairwise(ranges))
     x = np.random.default_rng(1).standard_normal((64, 64)).astype(np.float32)
     np.testing.assert_allclose(interpret_program(program, x)[0], flow.compile(turned)(x), 1e-5)
 

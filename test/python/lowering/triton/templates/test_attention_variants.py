@@ -133,7 +133,7 @@ def test_masks_of_bfloat16(dtype):
 
 
 @pytest.mark.parametrize("number", [float("-inf"), -1e9, -1e4])
-def test_numbers_of_masks(number):
+def test_numeric_masks(number):
     """Finite numbers too, after the diagonal."""
     given = operands(32)
     later = np.triu(np.ones((LENGTH, SIZE), np.bool_), 1)

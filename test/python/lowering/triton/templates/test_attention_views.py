@@ -157,7 +157,7 @@ ORDERS = [(0, 2, 1, 3), (2, 0, 1, 3), (1, 0, 2, 3), (2, 1, 0, 3), (0, 1, 2, 3)]
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("order", ORDERS, ids=str)
 def test_transposed_operands_and_results(order, causal):
-    """Several blocks, an odd length, a width that is no power of two, and grouped-query attention."""
+    """Several blocks, an odd length, a width that is not a power of two, and grouped-query attention."""
     batch, heads, groups, length, width = 2, 4, 2, 70, 24
     back = [order.index(i) for i in range(4)]
     logical = operands(*((batch, n, length, width) for n in (heads, heads, groups, groups)))
@@ -268,7 +268,7 @@ def test_packed_heads():
     agree(interpret_program(program, whole, mask), [want[0].swapaxes(1, 2)])
 
 
-def test_attention_written_out():
+def test_views_in_recognized_attention():
     """Products and a softmax with a causal mask, of heads that are slices of one product."""
     batch, heads, length, width = 2, 2, 40, 16
     size = heads * width
@@ -343,7 +343,7 @@ def test_a_returned_result_keeps_its_layout():
     agree(interpret_program(lower(attention, q, k, v), q, k, v), [want, want.swapaxes(1, 2)])
 
 
-def test_updated_tensors_are_read_before():
+def test_attention_reads_a_tensor_before_its_update():
     """An argument that attention reads through a view is donated only after that."""
     batch, heads, length, width = 1, 2, 20, 16
     text = f"""

@@ -159,7 +159,7 @@ def repeated(q, k, v):
 
 
 @pytest.mark.parametrize("function", [plain, causal])
-def test_attention_written_out(function):
+def test_recognized_attention_of_dynamic_sizes(function):
     program = lower(gradients(function), QUERIES, KEYS, KEYS, QUERIES)
     assert {"oneflow_attention_0", "oneflow_attention_grad_1", "oneflow_attention_grad_2"} <= set(program.sources)
     for sizes in RUNS:

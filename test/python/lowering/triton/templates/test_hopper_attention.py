@@ -198,7 +198,7 @@ def test_only_hopper_uses_warp_specialized_attention(program):
 
 @pytest.fixture
 def other_gluon(monkeypatch):
-    """A version of Triton whose Gluon lacks a function that the kernels call."""
+    """A Triton version whose Gluon lacks a function that the kernels call."""
     monkeypatch.delattr("triton.experimental.gluon.language.NVMMADistributedLayout")
     monkeypatch.setattr(kernel_cache, "_version", lambda: "9.8.7")
 
@@ -252,7 +252,7 @@ def test_hopper_attention_is_cached_on_disk(program):
 @pytest.mark.parametrize("is_causal", [True, False])
 @pytest.mark.parametrize(("width", "programs"), [(64, 3), (128, 2)])
 def test_resident_programs_of_plain_gradients(width, programs, is_causal):
-    """So many programs of each kernel fit on an SM, by registers; products are not serialized."""
+    """`programs` programs of each kernel fit in the registers of an SM; products are not serialized."""
 
     sources = lower_gradients(2, 8, 8, 1024, 1024, width, width, is_causal).sources
     for name in GRADIENTS:

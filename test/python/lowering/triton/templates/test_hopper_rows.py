@@ -42,8 +42,8 @@ FUNCTIONS: dict[str, Any] = {
     "softmax": (lambda x: flow.softmax(x, -1), softmax, 1, 0),
     "layer_norm": (lambda x, w, b: F.layer_norm(x, w.shape, w, b), normalized, 1, 2),
     "of a sum": (lambda x, y: flow.softmax(x + y, -1), lambda x, y: softmax((x + y).astype(x.dtype)), 2, 0),
-    "a sum besides": (lambda x: (x / x.sum(-1, keepdim=True), x.sum(-1)), sum_and_shares, 1, 0),
-    "what is there besides": (
+    "a second result": (lambda x: (x / x.sum(-1, keepdim=True), x.sum(-1)), sum_and_shares, 1, 0),
+    "tensors in addition to the row": (
         lambda x, y: flow.softmax(x, -1) * y, lambda x, y: softmax(x).astype(x.dtype) * y.astype(np.float64), 2, 0,
     ),
 }  # fmt: skip
@@ -104,7 +104,7 @@ def test_supported_rows_compile(name, shape, kind, has):
 
 @pytest.mark.parametrize("name", ["softmax", "layer_norm"])
 def test_rows_that_exceed_shared_memory_keep_the_general_kernel(name):
-    """The gradient of the rows reads the result's gradient in two sweeps, of which neither is the first."""
+    """The gradient of the rows reads the result's gradient in two passes over the row, not in the first pass."""
     function, _, _, vectors = FUNCTIONS[name]
 
     def gradient(*x):
@@ -116,8 +116,8 @@ def test_rows_that_exceed_shared_memory_keep_the_general_kernel(name):
 
 
 @pytest.mark.usefixtures("short_rows")
-def test_one_number_a_row_needs_no_shared_memory():
-    """Each sweep of a row may read a number of the row, as the sweeps of a cross-entropy read the label."""
+def test_rows_reduced_to_one_number_use_no_shared_memory():
+    """Each pass over a row may read a number of the row, as the passes of a cross-entropy read the label."""
 
     def entropy(x, y):
         return flow.value_and_grad(lambda x: F.cross_entropy(x, y))(x)

@@ -126,7 +126,7 @@ def problem(rows, columns, depth, along):
 
 @pytest.mark.parametrize("sizes", [(4096, 4096, 4096), (8192, 768, 3072), (1024, 1024, 1024)], ids=str)
 def test_the_model_expects_half_the_rate_of_16_bits(sizes):
-    """And transposes large operands. The blocks of a stage have as many bytes."""
+    """Large operands are transposed. The blocks of a stage have as many bytes as those of 16-bit products."""
     along = problem(*[*sizes, True])
     half = Product(1, sizes[0], sizes[1], sizes[2], 2, True, epilogue_bytes=4, widest_epilogue_bytes=4)
     times = [matmul_configurations._fastest_microseconds(p, True) for p in (along, half)]

@@ -21,8 +21,8 @@ def labelled(*labels):
 @pytest.fixture
 def folder(tmp_path):
     """Three files with the labels 0 to 6."""
-    for number, labels in enumerate(([0, 1, 2], [3, 4], [5, 6])):
-        write(tmp_path / f"part-{number:05}", labelled(*labels))
+    for index, labels in enumerate(([0, 1, 2], [3, 4], [5, 6])):
+        write(tmp_path / f"part-{index:05}", labelled(*labels))
     return tmp_path
 
 
@@ -41,7 +41,7 @@ def test_batches_follow_one_another(folder):
 
 
 def test_compiled_readers_have_positions_of_their_own(folder):
-    """Equal readers are not merged, a reader whose records nobody reads is kept, and each function starts anew."""
+    """Equal readers are not merged, a reader without users is kept, and each function starts at the first record."""
     first, second = reader(folder), reader(folder)
 
     @flow.compile
@@ -84,7 +84,7 @@ def test_random_orders(folder):
     assert first == again != other
     assert labels(reader(folder, 7, **options), 1) != labels(reader(folder, 7, **options), 1)
     flat = list(itertools.islice(shuffled(itertools.count(), 4, 0), 40))
-    assert flat != sorted(flat) and len({*flat}) == 40 and all(x <= place + 4 for place, x in enumerate(flat))
+    assert flat != sorted(flat) and len({*flat}) == 40 and all(x <= position + 4 for position, x in enumerate(flat))
     rounds = labels(reader(folder, 7, shuffle_after_epoch=True), 6)
     assert rounds[0] == [*range(7)] and all(sorted(r) == [*range(7)] for r in rounds)
     assert len({tuple(r) for r in rounds}) > 2 and all("".join(map(str, r)).count("34") for r in rounds)
@@ -160,7 +160,7 @@ def test_files_that_are_damaged(tmp_path, damaged, match):
         OFRecordReader(tmp_path)()
     compiled = flow.compile(OFRecordReader(tmp_path, record_bytes=9))
     for _ in range(2):
-        with pytest.raises(RunError, match=rf"ofrecordreader: .*{match}.*test_readers.py:\d+"):
+        with pytest.raises(RunError, match=rf"ofrecordreader: .*{match}.*test_ofrecord_readers.py:\d+"):
             compiled()
 
 

@@ -1,4 +1,4 @@
-"""Functions of device libraries, by NumPy and SciPy."""
+"""Functions of device libraries and PTX instructions, on NumPy arrays."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-import scipy.special
 
-#: Element types by pointer type.
+from oneflow.dialect.evaluate import UNARY
+
+#: Triton's names of element types, by pointer type.
 POINTEES = {"i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64",
             "fp8e4nv": "float8e4nv", "fp8e5": "float8e5",
             "fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "fp64": "float64"}  # fmt: skip
-#: NumPy types of floats of 8 bits by type names of Triton.
+#: NumPy types of floats of 8 bits by Triton's names.
 FLOAT8 = {"float8e4nv": ml_dtypes.float8_e4m3fn, "float8e5": ml_dtypes.float8_e5m2}
-#: NumPy types by type names of Triton.
+#: NumPy types by Triton's names.
 KINDS: dict[str, Any] = {
     "int1": np.bool_,
     **{k: getattr(np, k, None) or FLOAT8.get(k) or getattr(ml_dtypes, k) for k in POINTEES.values()},
@@ -23,7 +24,7 @@ KINDS: dict[str, Any] = {
 #: Functions of libdevice whose names differ from NumPy's names.
 LIBDEVICE: dict[str, Callable[..., Any]] = {
     "pow": np.power, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "atan2": np.arctan2,
-    "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh, "erfc": scipy.special.erfc,
+    "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh, "erfc": UNARY["erfc"],
     "rsqrt": lambda x: 1 / np.sqrt(x),
 }  # fmt: skip
 #: PTX instructions in inline assembly of kernels.
