@@ -42,8 +42,6 @@ def test_a_position_of_a_compiled_function() -> None:
         for arguments in ((good, bad), (bad, good)):
             message = at_line(pick) + r"\d+\): expected an index in \[0, 3\), got 7"
             with pytest.raises(OutOfBoundsError, match=message):
-                OutOfBoundsError, match=at_line(pick) + r"\d+\): expected an index in \[0, 3\), got 7"
-            ):
                 program(np.ones(3, np.float32), *arguments)
 
 
