@@ -5,7 +5,7 @@
 // CHECK: call @oneflow_user_kernel_0
 // CHECK: call @oneflow_user_kernel_1
 // CHECK: func.func private @oneflow_user_kernel_0(tensor<3x2xf32>, tensor<3x2xf32>) -> tensor<3x2xf32>
-// CHECK-SAME: attributes = {limit = 3.000000e+00 : f32}, operator = "oneflow.lit_cap"
+// CHECK-SAME: attributes = {limit = 3.000000e+00 : f32}, location = "{{.*}}load_kernels.mlir:11:8", operator = "oneflow.lit_cap"
 // RESULT: [2. 3. 0.]
 func.func @f(%x: tensor<3x2xf32>) -> tensor<3xf32> {
   %0 = "oneflow.lit_cap"(%x) {limit = 3.0 : f32} : (tensor<3x2xf32>) -> tensor<3x2xf32>
