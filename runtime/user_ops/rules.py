@@ -135,7 +135,7 @@ class LibraryRules:
         """The signatures on a mesh that the operator lists itself.
 
         Raises:
-            OperatorError: the function fails, or says nothing of a tensor.
+            OperatorError: the function fails, or states no SBP for a tensor.
         """
         signatures = self.ask("nd_sbp_list", op, (ctypes.c_int64 * len(mesh))(*mesh), len(mesh))
         return [_nd_signature(tensors, op) for tensors in signatures]
@@ -144,7 +144,7 @@ class LibraryRules:
         """The signatures on a mesh that the infer function returns for the operands of `products`.
 
         Raises:
-            OperatorError: the function fails, or says nothing of a tensor.
+            OperatorError: the function fails, or states no SBP for a tensor.
         """
         sizes, signatures = (ctypes.c_int64 * len(mesh))(*mesh), []
         for inputs in dict.fromkeys(p.inputs for p in products):

@@ -62,15 +62,15 @@ void CheckResults(const OpCall &call) {
 }
 
 void CheckSignature(const SbpOfArgs &signature, const OpCall &call, const ArgVec &args) {
-  for (const auto &said : signature) {
-    if (call.descs.find(said.first) == call.descs.end()) {
-      throw CheckError("an SBP signature says something of " + ArgText(said.first) + ", which the call does not have");
+  for (const auto &entry : signature) {
+    if (call.descs.find(entry.first) == call.descs.end()) {
+      throw CheckError("an SBP signature has an SBP for " + ArgText(entry.first) + ", which the call does not have");
     }
   }
   for (const auto &arg : args) {
     const auto found = signature.find(arg);
     if (found == signature.end()) {
-      throw CheckError("an SBP signature says nothing of " + ArgText(arg) + "; add a Split, Broadcast or PartialSum");
+      throw CheckError("an SBP signature has no SBP for " + ArgText(arg) + "; add a Split, Broadcast or PartialSum");
     }
     const int64_t rank = call.descs.at(arg).shape().NumAxes(), axis = found->second.axis();
     if (found->second.kind() == 'S' && (axis < 0 || axis >= rank)) {
@@ -148,7 +148,7 @@ void CheckNdSignature(const NdSbpSignature &signature, const OpCall &call, int64
     for (const auto &arg : *args) {
       const auto found = signature.bn_in_op2nd_sbp().find(GenRepeatedBn(arg.first, arg.second));
       if (found == signature.bn_in_op2nd_sbp().end() || found->second.sbp_parallel_size() != mesh_axes) {
-        throw CheckError("an nd-SBP signature says nothing of " + ArgText(arg) + " along each of the " +
+        throw CheckError("an nd-SBP signature has no SBP for " + ArgText(arg) + " on each of the " +
                          std::to_string(mesh_axes) + " axes of the mesh");
       }
       for (int32_t axis = 0; axis < mesh_axes; ++axis) {

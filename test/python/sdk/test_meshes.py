@@ -48,7 +48,7 @@ def test_complexities_of_calls(registry):
         ("fails", "the function of nd-SBP signatures failed: .*no list today"),
         ("throws", "thrown by the list"),
         ("axis", r"splits x\[0\] along axis 7, expected one in \[0, 2\)"),
-        ("part", r"says nothing of y\[0\] along each of the 2 axes of the mesh"),
+        ("part", r"has no SBP for y\[0\] on each of the 2 axes of the mesh"),
     ],
 )
 def test_failing_mesh_callbacks(registry, mode, message):

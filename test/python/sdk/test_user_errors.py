@@ -126,8 +126,8 @@ def test_guards_find_bad_writes(ops, guarded, mode, message):
     "mode, message",
     [
         ("sbp_axis", r"splits x\[0\] along axis 4, expected one in \[0, 2\)"),
-        ("sbp_part", r"says nothing of out\[0\]"),
-        ("sbp_stranger", r"says something of zz\[0\], which the call does not have"),
+        ("sbp_part", r"has no SBP for out\[0\]"),
+        ("sbp_stranger", r"has an SBP for zz\[0\], which the call does not have"),
         ("sbp_maybe", "the SBP function failed: no signatures today"),
     ],
 )
