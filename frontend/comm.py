@@ -1,7 +1,8 @@
 """`flow.comm`: collectives between the processes of a job on tensors of each process, in place.
 
-Without a launcher, a process is rank 0 of 1. The tensors of all ranks have one shape and element type. Data on
-a device are copied through the host.
+Without a launcher, a process is rank 0 of 1. All ranks make the same calls in the same order, on tensors of one shape
+and element type; otherwise a `WorldError` names the call and the line of each rank. Collectives compare the calls of
+all ranks, and `recv` compares its request with what is sent. Data on a device are copied through the host.
 """
 
 from __future__ import annotations
@@ -13,76 +14,87 @@ import numpy as np
 
 from oneflow.dialect import dtypes
 from oneflow.dialect.dtypes import DType
+from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend import env
 from oneflow.frontend.core.devices import Device
 from oneflow.frontend.core.dispatch import current_builder
-from oneflow.frontend.core.errors import fail, refuse
+from oneflow.frontend.core.errors import fail, refuse, user_location
 from oneflow.frontend.core.shape import Shape
 from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.eager.constructors import tensor as make
 from oneflow.frontend.eager.tensor import EagerTensor
 from oneflow.frontend.methods.methods import to
-from oneflow.runtime.ranks import job_transport
+from oneflow.runtime.collectives.transport import Transport, WorldError
+from oneflow.runtime.ranks import exchange, job_transport
 
 __all__ = [
     "all_gather", "all_gather_into_tensor", "all_reduce", "all_to_all", "barrier", "broadcast", "gather", "recv",
     "reduce", "reduce_scatter", "reduce_scatter_tensor", "scatter", "send",
 ]  # fmt: skip
 
-#: The largest number of dimensions of a tensor that `send` describes.
-_MAX_RANK = 16
+#: The message before a tensor that `send` sends: element type, number of dimensions, shape (of at most the dimensions
+#: that NumPy has), and the end of the text that names the line of the call.
+_HEADER = np.dtype([("dtype", "i8"), ("ndim", "i8"), ("shape", "i8", 64), ("line", "S240")])
 
 
 def all_reduce(tensor: Tensor) -> None:
     """Replaces the tensor of every rank by the sum over the ranks."""
-    _write(tensor, _summed(_read(tensor, "all_reduce")), "all_reduce")
+    array = _read(tensor, "all_reduce")
+    _write(tensor, _summed(array, _transport("all_reduce", array)), "all_reduce")
 
 
 def all_gather(tensor_list: Sequence[Tensor], tensor: Tensor) -> None:
     """Writes the tensor of rank i to index i of the list of every rank."""
     _check_count(tensor_list, "all_gather")
-    for target, shard in zip(tensor_list, _gathered(_read(tensor, "all_gather")), strict=True):
+    array = _read(tensor, "all_gather")
+    for target, shard in zip(tensor_list, _gathered(array, _transport("all_gather", array)), strict=True):
         _write(target, shard, "all_gather")
 
 
 def all_gather_into_tensor(output_tensor: Tensor, input_tensor: Tensor) -> None:
     """Writes the tensors of all ranks, one after the other along dimension 0, to the output of every rank."""
-    shards = _gathered(_read(input_tensor, "all_gather_into_tensor"))
+    array = _read(input_tensor, "all_gather_into_tensor")
+    shards = _gathered(array, _transport("all_gather_into_tensor", array))
     _write(output_tensor, shards.reshape(output_tensor.shape), "all_gather_into_tensor")
 
 
 def all_to_all(output_tensor_list: Sequence[Tensor], input_tensor_list: Sequence[Tensor]) -> None:
     """Writes input i of rank j to output j of rank i."""
-    for tensors in (output_tensor_list, input_tensor_list):
-        _check_count(tensors, "all_to_all")
-    sources = np.stack([_read(x, "all_to_all") for x in input_tensor_list])
-    received, count = np.empty_like(sources), sources[0].size
-    if env.get_world_size() > 1:
-        job_transport().all_to_all(sources, received, [count] * len(sources), [count] * len(sources))
-    else:
-        received = sources
+    _check_count(output_tensor_list, "all_to_all")
+    sources = _stacked(input_tensor_list, "all_to_all")
+    received, transport = sources, _transport("all_to_all", sources[0])
+    if transport is not None:
+        received, counts = np.empty_like(sources), [sources[0].size] * len(sources)
+        transport.all_to_all(sources.reshape(-1), received.reshape(-1), counts, counts)
     for target, shard in zip(output_tensor_list, received, strict=True):
         _write(target, shard, "all_to_all")
 
 
 def barrier() -> None:
     """Waits until all ranks have called this function."""
-    _summed(np.zeros(1, np.int64))
+    if env.get_world_size() > 1:
+        job_transport("comm.barrier")  # waits for all ranks, to compare their calls
 
 
 def broadcast(tensor: Tensor, src: int) -> None:
-    """Replaces the tensor of every rank by the tensor of rank `src`."""
+    """Replaces the elements of the tensor of every rank by the elements of the tensor of rank `src`.
+
+    The tensors have one number of elements and one element type.
+    """
     array = np.array(_read(tensor, "broadcast"))
     _check_rank(src, "broadcast")
-    if env.get_world_size() > 1:
-        job_transport().broadcast(array, src)
+    elements = array.reshape(-1)
+    transport = _transport("broadcast", elements, f" from rank {src}")
+    if transport is not None:
+        transport.broadcast(elements, src)
     _write(tensor, array, "broadcast")
 
 
 def gather(tensor: Tensor, gather_list: Sequence[Tensor] | None = None, dst: int = 0) -> None:
     """Writes the tensor of rank i to index i of the list of rank `dst`; other ranks have no list."""
     _check_rank(dst, "gather")
-    shards = _gathered(_read(tensor, "gather"))
+    array = _read(tensor, "gather")
+    shards = _gathered(array, _transport("gather", array, f" to rank {dst}"))
     if env.get_rank() == dst:
         _check_count(gather_list or (), "gather")
         for target, shard in zip(gather_list or (), shards, strict=True):
@@ -92,21 +104,23 @@ def gather(tensor: Tensor, gather_list: Sequence[Tensor] | None = None, dst: int
 def reduce(tensor: Tensor, dst: int) -> None:
     """Replaces the tensor of rank `dst` by the sum over the ranks; the tensors of other ranks do not change."""
     _check_rank(dst, "reduce")
-    total = _summed(_read(tensor, "reduce"))
+    array = _read(tensor, "reduce")
+    total = _summed(array, _transport("reduce", array, f" to rank {dst}"))
     if env.get_rank() == dst:
         _write(tensor, total, "reduce")
 
 
 def reduce_scatter(output: Tensor, input_list: Sequence[Tensor]) -> None:
     """Writes the sum over the ranks of input i to the output of rank i."""
-    _check_count(input_list, "reduce_scatter")
-    totals = _summed(np.stack([_read(x, "reduce_scatter") for x in input_list]))
+    arrays = _stacked(input_list, "reduce_scatter")
+    totals = _summed(arrays, _transport("reduce_scatter", arrays[0]))
     _write(output, totals[env.get_rank()], "reduce_scatter")
 
 
 def reduce_scatter_tensor(output_tensor: Tensor, input_tensor: Tensor) -> None:
     """Writes part i of the sum over the ranks, cut along dimension 0, to the output of rank i."""
-    total = _summed(_read(input_tensor, "reduce_scatter_tensor"))
+    array = _read(input_tensor, "reduce_scatter_tensor")
+    total = _summed(array, _transport("reduce_scatter_tensor", array))
     part = total.reshape(env.get_world_size(), -1)[env.get_rank()]
     _write(output_tensor, part.reshape(output_tensor.shape), "reduce_scatter_tensor")
 
@@ -114,26 +128,28 @@ def reduce_scatter_tensor(output_tensor: Tensor, input_tensor: Tensor) -> None:
 def scatter(tensor: Tensor, scatter_list: Sequence[Tensor] | None = None, src: int = 0) -> None:
     """Writes tensor i of the list of rank `src`, which alone has one, to the tensor of rank i."""
     _check_rank(src, "scatter")
-    shards = np.zeros((env.get_world_size(), *tensor.shape), _read(tensor, "scatter").dtype)
+    own = _read(tensor, "scatter")
     if env.get_rank() == src:
-        _check_count(scatter_list or (), "scatter")
-        shards = np.stack([_read(x, "scatter") for x in scatter_list or ()])
-    if env.get_world_size() > 1:
-        job_transport().broadcast(shards, src)
+        shards = _stacked(scatter_list or (), "scatter", _desc(own))
+    else:
+        shards = np.empty((env.get_world_size(), *own.shape), own.dtype)
+    transport = _transport("scatter", own, f" from rank {src}")
+    if transport is not None:
+        transport.broadcast(shards.reshape(-1), src)
     _write(tensor, shards[env.get_rank()], "scatter")
 
 
 def send(tensor: Tensor, dst: int, send_meta: bool = True) -> None:
-    """Sends the tensor to rank `dst`, which calls `recv`; with `send_meta` its shape and element type first."""
+    """Sends the tensor to rank `dst`, which calls `recv`.
+
+    `send_meta` is accepted for programs of OneFlow; the shape and element type are always sent first.
+    """
     _check_rank(dst, "send", other=True)
-    array = _read(tensor, "send")
-    messages = [(dst, np.ascontiguousarray(array).reshape(-1))]
-    if send_meta:
-        described = [dtypes.from_numpy(array.dtype).code, array.ndim, *array.shape]
-        header = np.zeros(_MAX_RANK + 2, np.int64)
-        header[: len(described)] = described
-        job_transport().exchange([(dst, header)], [])
-    job_transport().exchange(messages, [])
+    array, line = _read(tensor, "send"), str(user_location())
+    header = np.zeros(1, _HEADER)
+    header["dtype"], header["ndim"] = dtypes.from_numpy(array.dtype).code, array.ndim
+    header["shape"][0, : array.ndim], header["line"] = array.shape, line.encode()[-_HEADER["line"].itemsize :]
+    exchange(f"comm.send of {_desc(array)} to rank {dst} at {line}", [(dst, header), (dst, array.reshape(-1))], [])
 
 
 def recv(
@@ -144,21 +160,36 @@ def recv(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The tensor that rank `src` sends: of the given shape and type, or of a shape and type that are sent first.
+    """The tensor that rank `src` sends, of the given shape and element type if they are given.
 
     With `out` the tensor is written there.
+
+    Raises:
+        OneFlowError: only one of shape and dtype is given, or rank `src` is not another rank.
+        WorldError: rank `src` sends a tensor of another shape or element type.
     """
     _check_rank(src, "recv", other=True)
     if (shape is None) != (dtype is None):
         raise fail(
             f"expected both shape and dtype for recv, or neither where the sender sends them, got {shape} and {dtype}"
         )
-    if shape is None or dtype is None:
-        header = np.zeros(_MAX_RANK + 2, np.int64)
-        job_transport().exchange([], [(src, header)])
-        dtype, shape = dtypes.BY_CODE[int(header[0])], tuple(header[2 : 2 + int(header[1])].tolist())
-    array = np.empty(tuple(shape), dtype.numpy)
-    job_transport().exchange([], [(src, array.reshape(-1))])
+    wanted = None if out is None else _desc(_read(out, "recv"))
+    if shape is not None and dtype is not None:
+        wanted = TensorDesc(tuple(shape), dtype)
+    line = user_location()
+    call = f"comm.recv{f' of {wanted}' if wanted else ''} from rank {src} at {line}"
+    (header,) = headers = np.zeros(1, _HEADER)
+    exchange(call, [], [(src, headers)])
+    sizes = header["shape"][: header["ndim"]].tolist()
+    array = np.empty(sizes, dtypes.BY_CODE[int(header["dtype"])].numpy)
+    exchange(call, [], [(src, array.reshape(-1))])
+    if wanted is not None and wanted != _desc(array):
+        own, sender_line = env.get_rank(), header["line"].decode(errors="replace")
+        raise WorldError(
+            f"expected ranks {src} and {own} to send and receive the same, but rank {src} sends {_desc(array)} at"
+            f" {sender_line}, rank {own} receives {wanted} at {line}; two ranks have to send and receive in the same"
+            " order"
+        )
     if out is None:
         received = to(make(array), device=device)
         assert isinstance(received, EagerTensor)
@@ -198,25 +229,54 @@ _WIDE: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 }  # fmt: skip
 
 
-def _summed(array: np.ndarray) -> np.ndarray:
-    """The sum of the arrays of all ranks."""
+def _desc(array: np.ndarray) -> TensorDesc:
+    return TensorDesc(array.shape, dtypes.from_numpy(array.dtype))
+
+
+def _transport(name: str, array: np.ndarray, root: str = "") -> Transport | None:
+    """The transport to all ranks, which call the same function with arrays of one type; None without other ranks.
+
+    Raises:
+        WorldError: other ranks make another call.
+    """
     if env.get_world_size() == 1:
+        return None
+    return job_transport(f"comm.{name} of {_desc(array)}{root}")
+
+
+def _summed(array: np.ndarray, transport: Transport | None) -> np.ndarray:
+    """The sum of the arrays of all ranks."""
+    if transport is None:
         return array
     wide = _WIDE.get(array.dtype.name, np.array)(array)
-    job_transport().all_reduce(wide, wide)
+    transport.all_reduce(wide.reshape(-1), wide.reshape(-1))
     total: np.ndarray = wide.astype(array.dtype)
     return total
 
 
-def _gathered(array: np.ndarray) -> np.ndarray:
+def _gathered(array: np.ndarray, transport: Transport | None) -> np.ndarray:
     """The arrays of all ranks, stacked."""
+    if transport is None:
+        return array[None]
     size = env.get_world_size()
     gathered = np.empty((size, *array.shape), array.dtype)
-    if size == 1:
-        gathered[0] = array
-    else:
-        job_transport().all_gather(array.reshape(-1), gathered.reshape(-1), [array.size] * size)
+    transport.all_gather(array.reshape(-1), gathered.reshape(-1), [array.size] * size)
     return gathered
+
+
+def _stacked(tensors: Sequence[Any], name: str, desc: TensorDesc | None = None) -> np.ndarray:
+    """The values of a list of tensors, one for each rank, stacked.
+
+    Raises:
+        OneFlowError: the list has another length, or tensors of several types, or of another type than `desc`.
+    """
+    _check_count(tensors, name)
+    arrays = [_read(x, name) for x in tensors]
+    wanted = desc or _desc(arrays[0])
+    for index, array in enumerate(arrays):
+        if _desc(array) != wanted:
+            raise fail(f"expected a list of {wanted} for comm.{name}, got {_desc(array)} at index {index}")
+    return np.stack(arrays)
 
 
 def _check_count(tensors: Sequence[Any], name: str) -> None:

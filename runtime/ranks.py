@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from oneflow.runtime.collectives import mpi
 from oneflow.runtime.collectives.threads import ThreadWorld
-from oneflow.runtime.collectives.transport import Transport, World, WorldError
+from oneflow.runtime.collectives.transport import Messages, Transport, World, WorldError
 
 
 def rank() -> int:
@@ -40,14 +40,26 @@ def local_rank_and_size() -> tuple[int, int]:
     return mpi.world().local_rank_and_size() if mpi.launched() else (0, 1)
 
 
-def job_transport() -> Transport:
-    """The transport of this process to all ranks of the job.
+def job_transport(call: str) -> Transport:
+    """The transport of this process to all ranks of the job, after all ranks have arrived at the same `call`.
+
+    Raises:
+        WorldError: other ranks make another call, or mpi4py is not installed.
+    """
+    world = mpi.world()
+    world.check_agreement(call, "")
+    return world.transport(world.rank, tuple(range(world.size)))
+
+
+def exchange(call: str, sends: Messages, receives: Messages) -> None:
+    """Sends arrays to ranks of the job, and receives arrays from ranks; `call` names the step in messages.
 
     Raises:
         WorldError: mpi4py is not installed.
     """
     world = mpi.world()
-    return world.transport(world.rank, tuple(range(world.size)))
+    with world.step(world.rank, 0, call):
+        world.message_transport.exchange(sends, receives)
 
 
 def world_of(size: int, ranks: Sequence[int] | None = None) -> World:

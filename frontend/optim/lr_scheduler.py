@@ -10,6 +10,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from oneflow.frontend.optim.cyclic_schedulers import CyclicLR, OneCycleLR
 from oneflow.frontend.optim.optimizer import Optimizer
 from oneflow.frontend.optim.schedule import LRScheduler, counted, of_groups, restarted
@@ -50,11 +52,12 @@ class MultiplicativeLR(LambdaLR):
 
 
 class ConstantLR(LRScheduler):
-    """The first rate times `factor` for `total_iters` steps, then the first rate."""
+    """The first rate times `factor`, from 0 to 1, for `total_iters` steps, then the first rate."""
 
     def __init__(
         self, optimizer: Optimizer, factor: float = 1 / 3, total_iters: int = 5, last_epoch: int = -1
     ) -> None:
+        _check_factor(factor, "factor")
         self.factor, self.total_iters = factor, total_iters
         super().__init__(optimizer, last_epoch)
 
@@ -323,8 +326,8 @@ class ReduceLROnPlateau:
 
 
 class LinearLR(LRScheduler):
-    """The first rate times a factor that changes linearly from `start_factor` to `end_factor` in `total_iters`
-    steps.
+    """The first rate times a factor that changes linearly from `start_factor` to `end_factor`, both from 0 to 1, in
+    `total_iters` steps.
     """
 
     def __init__(
@@ -335,6 +338,8 @@ class LinearLR(LRScheduler):
         total_iters: int = 5,
         last_epoch: int = -1,
     ) -> None:
+        _check_factor(start_factor, "start_factor")
+        _check_factor(end_factor, "end_factor")
         self.ends, self.total_iters = (start_factor, end_factor), counted(total_iters, "total_iters")
         super().__init__(optimizer, last_epoch)
 
@@ -351,6 +356,11 @@ class WarmupLR(LRScheduler):
     `warmup_iters` steps; "constant" stays at `warmup_factor` of the first rate. The schedule is as far then as if it
     had run from the first step; with `warmup_prefix` it begins from its own start, and the warm-up leads to the first
     rate.
+
+    Raises:
+        ValueError: as in OneFlow: the wrapped object is neither a schedule nor an optimizer, `warmup_method` or
+            `warmup_factor` is another, `warmup_iters` is not above 0 and there is no schedule, or groups of different
+            first rates are to reach the rate of a schedule linearly.
     """
 
     def __init__(
@@ -364,13 +374,21 @@ class WarmupLR(LRScheduler):
     ) -> None:
         if warmup_method not in ("linear", "constant"):
             raise ValueError(f'expected warmup_method to be "linear" or "constant", got {warmup_method!r}')
+        if not isinstance(scheduler_or_optimizer, (LRScheduler, Optimizer)):
+            raise ValueError(f"expected a schedule or an optimizer, got {type(scheduler_or_optimizer).__name__}")
         self.factor, self.warmup_iters, self.method = warmup_factor, warmup_iters, warmup_method
         self.begins_anew = warmup_prefix
         self.after: LRScheduler | None = None
+        if warmup_iters > 0:
+            _check_factor(warmup_factor, "warmup_factor")
         if isinstance(scheduler_or_optimizer, Optimizer):
+            if not warmup_iters > 0:
+                raise ValueError(f"expected warmup_iters above 0 without a schedule, got {warmup_iters}")
             super().__init__(scheduler_or_optimizer, last_epoch)
             return
         self.after = scheduler_or_optimizer
+        if warmup_iters > 0 and warmup_method == "linear" and not warmup_prefix:
+            _check_one_rate(self.after.base_lrs)
         restarted(self.after.optimizer)
         super().__init__(self.after.optimizer, last_epoch)
 
@@ -387,6 +405,20 @@ class WarmupLR(LRScheduler):
         """The rate of a group when the warm-up is over."""
         begin = self.warmup_iters if self.begins_anew else 0
         return base if self.after is None else self.after.rate(base, epoch - begin, group_index)
+
+
+def _check_factor(value: float, name: str) -> None:
+    if not 0 <= value <= 1:
+        raise ValueError(f"expected {name} to be from 0 to 1, got {value}")
+
+
+def _check_one_rate(rates: Sequence[float]) -> None:
+    """Checks that the first rates of all groups are equal, but for rounding."""
+    if not np.isclose(rates, rates[0]).all():
+        raise ValueError(
+            f"expected groups of one first rate for a linear warm-up to a schedule, got the rates {rates}; use an"
+            ' optimizer for each rate, warmup_prefix=True or warmup_method="constant"'
+        )
 
 
 #: OneFlow's other name.

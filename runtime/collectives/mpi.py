@@ -120,7 +120,12 @@ def _byte_counts(counts: Sequence[int], array: Array) -> list[int]:
 
 
 class MpiWorld(World):
-    """The ranks of an MPI job; this process is one of them."""
+    """The ranks of an MPI job; this process is one of them.
+
+    Attributes:
+        message_transport: for the messages that a program itself sends between two ranks, over another communicator
+            than collectives, so that no collective receives such a message.
+    """
 
     def __init__(self, comm: Any) -> None:
         self.comm = comm
@@ -128,6 +133,7 @@ class MpiWorld(World):
         self.size, self.local_ranks = comm.Get_size(), (self.rank,)
         self._transports: dict[tuple[int, ...], MpiTransport] = {tuple(range(self.size)): MpiTransport(comm)}
         self._agreement_comm = comm.Dup()
+        self.message_transport = MpiTransport(self._agreement_comm)
         self._steps = self._failures = 0
         self._text = ""
         if self.size > 1:

@@ -159,13 +159,14 @@ class World(ABC):
         Raises:
             WorldError: the ranks disagree; the message names the ranks and the difference.
         """
-        digests = self.gather(hashlib.sha256(f"{what}: {text}".encode()).hexdigest(), f"comparing {what}")
+        line = _user_line()
+        digests = self.gather(hashlib.sha256(f"{what}: {text}".encode()).hexdigest(), f"comparing {what} at {line}")
         others = [r for r, t in enumerate(digests) if t != digests[0]]
         if not others:
             return
         wanted = self.gather(what, "comparing calls")
         if len(set(wanted)) > 1:
-            raise WorldError(_disagreement(self.gather(f"{what} at {_user_line()}", "comparing calls")))
+            raise WorldError(_disagreement(self.gather(f"{what} at {line}", "comparing calls")))
         texts = self.gather(text, "comparing calls")
         one, other = _difference(texts[0], texts[others[0]])
         raise WorldError(

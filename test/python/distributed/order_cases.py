@@ -40,6 +40,16 @@ def add() -> None:
     P.numpy()
 
 
+def sum_small() -> None:
+    """The sum over the small tensors of all ranks, in place."""
+    flow.comm.all_reduce(SMALL)
+
+
+def sum_large() -> None:
+    """The sum over the large tensors of all ranks, in place."""
+    flow.comm.all_reduce(LARGE)
+
+
 def compute() -> None:
     """A compiled program; ranks compare programs when the program is compiled."""
     flow.compile(lambda x: x.to_global(ALL, SPLIT).sum(0), placement=ALL)(np.ones((4, 2), np.float32))
@@ -50,6 +60,8 @@ CALLS: dict[str, tuple[Callable[[], None], Callable[[], None]]] = {
     "layouts": (share_small, share_repeated),
     "moves": (share_small, gather),
     "sums": (gather, add),
+    "local sums": (sum_small, sum_large),
+    "local and global": (sum_small, share_small),
     "programs": (share_large, compute),
 }
 X = SMALL.to_global(ALL, SPLIT)

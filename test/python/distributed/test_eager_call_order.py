@@ -12,6 +12,8 @@ WISHES = {
     "layouts": (rf"{SMALL} of rank 0 on {ALL} as S\(0\)", rf"{SMALL} of rank 0 on {ALL} as B"),
     "moves": (rf"{SMALL} of rank 0 on {ALL} as S\(0\)", rf"{SMALL} moved from {ALL} as S\(0\) to {ALL} as B"),
     "sums": (rf"{SMALL} moved from {ALL} as S\(0\) to {ALL} as B", rf"{SMALL} moved from {ALL} as P to .* as B"),
+    "local sums": (f"comm.all_reduce of {SMALL}", f"comm.all_reduce of {LARGE}"),
+    "local and global": (f"comm.all_reduce of {SMALL}", rf"{SMALL} of rank 0 on {ALL} as S\(0\)"),
     "programs": (rf"{LARGE} of rank 0 on {ALL} as S\(0\)", "programs"),
 }
 

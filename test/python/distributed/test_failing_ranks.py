@@ -56,7 +56,8 @@ def test_messages_name_the_rank_at_another_step() -> None:
     """The message gives the step of a rank that waits at another step than the other ranks."""
     with job.start("fault_cases.py", 2, "shape", ONEFLOW_TIMEOUT="2") as ranks:
         _, errors = ranks.communicate(timeout=120)
-    assert re.search(r"rank 0 has waited 2 s at step .*ccl_.*; rank 1 is at comparing programs;", errors), errors
+    here = r"comparing programs at \S*fault_cases.py:\d+"
+    assert re.search(rf"rank 0 has waited 2 s at step .*ccl_.*; rank 1 is at {here};", errors), errors
 
 
 def test_ranks_with_different_programs_are_refused() -> None:

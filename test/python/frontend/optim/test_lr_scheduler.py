@@ -1,6 +1,8 @@
 """Schedules: the rates of the first steps."""
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -72,18 +74,54 @@ def test_learning_rates_of_schedules(make, want):
     np.testing.assert_allclose(rates(make), want, 1e-12, 1e-15)
 
 
+def of_two_rates(rates=(1.0, 0.1)):
+    return optim.SGD([{"params": nn.Parameter(np.zeros(1, np.float32)), "lr": rate} for rate in rates])
+
+
 def test_groups_have_rates_of_their_own():
-    params = [{"params": nn.Parameter(np.zeros(1, np.float32)), "lr": rate} for rate in (1.0, 0.1)]
-    optimizer = optim.SGD(params)
+    optimizer = of_two_rates()
     s.LambdaLR(optimizer, [lambda _: 2.0, lambda _: 3.0])
     np.testing.assert_allclose([g["lr"] for g in optimizer.param_groups], [2.0, 0.3])
     with pytest.raises(ValueError, match=r"one function per group \(2\)"):
         s.LambdaLR(optimizer, [lambda _: 1.0])
 
 
+def test_a_linear_warmup_to_a_schedule_is_for_one_rate():
+    schedule = s.ExponentialLR(of_two_rates(), 0.9)
+    with pytest.raises(ValueError, match=r"groups of one first rate .* got the rates \[1.0, 0.1\]; use an optimizer"):
+        s.WarmupLR(schedule, 0.5, 2)
+    assert schedule.get_last_lr() == [1.0, 0.1]
+    s.WarmupLR(s.ExponentialLR(of_two_rates(), 0.9), 0.5, 2, "constant")
+    s.WarmupLR(s.ExponentialLR(of_two_rates(), 0.9), 0.5, 2, warmup_prefix=True)
+    s.WarmupLR(s.ExponentialLR(of_two_rates(), 0.9), 0.5, 0)
+    s.WarmupLR(s.ExponentialLR(of_two_rates((0.1, 0.1 + 1e-9)), 0.9), 0.5, 2)
+    warmup = s.WarmupLR(of_two_rates(), 0.5, 2)
+    np.testing.assert_allclose(warmup.get_last_lr(), [0.5, 0.05])
+
+
+REFUSED: dict[str, Callable[[Any], Any]] = {
+    "expected warmup_iters above 0 without a schedule, got 0": lambda o: s.WarmupLR(o, warmup_iters=0),
+    "expected warmup_iters above 0 without a schedule, got -1": lambda o: s.WarmupLR(o, warmup_iters=-1),
+    "expected a schedule or an optimizer, got ReduceLROnPlateau": lambda o: s.WarmupLR(
+        s.ReduceLROnPlateau(o)  # type: ignore[arg-type]
+    ),
+    "expected warmup_factor to be from 0 to 1, got 2": lambda o: s.WarmupLR(o, 2),
+    "expected factor to be from 0 to 1, got -1": lambda o: s.ConstantLR(o, -1),
+    "expected start_factor to be from 0 to 1, got 2": lambda o: s.LinearLR(o, 2),
+    "expected end_factor to be from 0 to 1, got 1.5": lambda o: s.LinearLR(o, 0.5, 1.5),
+}
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_arguments_that_oneflow_refuses(text):
+    optimizer = optim.SGD([nn.Parameter(np.zeros(1, np.float32))], lr=1.0)
+    with pytest.raises(ValueError, match=text):
+        REFUSED[text](optimizer)
+    assert optimizer.param_groups[0]["lr"] == 1.0
+
+
 def test_a_plateau_has_a_floor_for_each_group():
-    params = [{"params": nn.Parameter(np.zeros(1, np.float32)), "lr": 1.0} for _ in range(2)]
-    optimizer = optim.SGD(params)
+    optimizer = of_two_rates((1.0, 1.0))
     schedule = s.ReduceLROnPlateau(optimizer, patience=0, min_lr=[0.5, 0.01])
     for _ in range(3):
         schedule.step(1.0)
