@@ -1,7 +1,7 @@
 """MLIR's execution engine by its C interface.
 
-Calls through ctypes release the interpreter lock, so that several threads generate code at once; the bindings do not
-release it.
+Calls through ctypes release the interpreter lock (GIL), so that several threads generate code at once; the bindings
+do not release it.
 """
 
 from __future__ import annotations

@@ -94,7 +94,7 @@ class CpuExecutable:
 
     A donated argument (`oneflow.donated`) is updated in place and is the result: the array itself if it is writable
     and has the expected type, otherwise a copy. Several threads may call an executable at once; a run releases the
-    interpreter lock.
+    interpreter lock (GIL).
     """
 
     array: ClassVar[type] = np.ndarray

@@ -1,7 +1,8 @@
-"""The classic layouts of parallel training, with the least bytes that they transfer and the bytes of actual programs.
+"""The classic layouts of parallel training: data, tensor, ZeRO (FSDP) and mixed parallel.
 
-Each of `LAYOUTS` is a step of training, forward and backward, of which arguments and results alone are annotated.
-Bytes are bytes that all ranks together receive.
+Each of `LAYOUTS` is a step of training, forward and backward, of which arguments and results alone are annotated. A
+layout has the least bytes that a step transfers, and the bytes of actual programs: bytes that all ranks together
+receive.
 """
 
 from __future__ import annotations

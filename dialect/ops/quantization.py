@@ -282,7 +282,7 @@ composite(
 )  # fmt: skip
 composite(
     f"fake_quantization(in, scale, zero_point, {ATTRS}) -> out",
-    "`in` after quantization and dequantization. The gradient is the gradient of the identity.",
+    "`in` after quantization and dequantization. The gradient is that of the identity (straight-through estimator).",
     write=_write(True), reference=_reference(True), check=_check_scales, sbp=_signatures,
     grad=lambda ops, op, dout: {"in": dout},
 )  # fmt: skip

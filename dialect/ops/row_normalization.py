@@ -1,7 +1,8 @@
 """Rows of a tensor normalized by their moments: the common part of all normalizations.
 
 A row has the dimensions from some axis on. `moments` and `row_gradient` are stages, `second_gradient` and
-`moment_gradient` are written with operators, `numpy_*` are the references.
+`moment_gradient` are written with operators, `numpy_*` are the references. The variance is the mean of the squared
+deviations, in a second pass over the row; Welford's update is not used.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The tensor of a trace: a shape and an element type, and no values.
 
 `methods.py` adds operators and methods, as in the functional API; this module has the attributes of a tensor itself,
-and the operations that a trace refuses.
+and the operations that a trace refuses: Python branches and numbers that depend on values (data-dependent control
+flow, concretization).
 """
 
 from __future__ import annotations

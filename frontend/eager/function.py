@@ -1,4 +1,4 @@
-"""User-defined gradients: `flow.autograd.Function`.
+"""User-defined gradients (custom VJP): `flow.autograd.Function`.
 
     class Double(flow.autograd.Function):
         @staticmethod

@@ -4,7 +4,7 @@
 
 The function is called once. In a trace its operators are recorded on a tape, and their gradient slots build the
 gradients afterwards: gradients are operators like any others, and can be differentiated again. In eager mode the tape
-of the tensors serves.
+of the tensors serves. `jvp` is reverse mode twice: operators have no forward-mode rules, nor batching rules (vmap).
 """
 
 from __future__ import annotations

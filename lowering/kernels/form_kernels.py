@@ -1,8 +1,9 @@
 """`oneflow-form-kernels`: operator fusion, groups of linalg operations that become one loop nest.
 
-Steps: fuse element-wise producers where no element would be computed twice, group operations that share their loops,
-move each group into a private function with destinations, share one function among equal groups. Producer-consumer
-fusion inlines a producer; multi-output fusion groups operations with different results that share loops and operands.
+Steps: fuse element-wise producers where no element would be computed twice (no producer is duplicated), group
+operations that share their loops, move each group into a private function with destinations, share one function among
+equal groups. Producer-consumer fusion inlines a producer; multi-output fusion groups operations with different
+results that share loops and operands.
 """
 
 from __future__ import annotations

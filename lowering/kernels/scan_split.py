@@ -7,7 +7,7 @@
            %r = linalg.generic {running sum over 3, at 65536 + step, from the last of %s} ins(%x) -> tensor<3xf32>
            %y = tensor.insert_slice %r into %p[65536]
 
-No part waits for another one, so the result is the same from run to run.
+No part waits for another one (no decoupled look-back), so the result is the same from run to run.
 """
 
 from __future__ import annotations

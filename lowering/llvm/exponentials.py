@@ -1,4 +1,6 @@
-"""exp, log, tanh, erf and related functions: other bases, hyperbolic functions and their inverses.
+"""Approximations of exp, log, tanh, erf and related functions by polynomials.
+
+Related are other bases, hyperbolic functions and their inverses.
 
 All are for f32 and f64, with the constants in `float_formats`. Chains of dependent operations are short: a core works
 on few vectors at once.

@@ -1,7 +1,7 @@
 """Parameters of GPU kernels (blocks, occupancy, stages) and of the cost model, from the facts of a GPU.
 
 - A *block* gives each thread of a warp per scheduler one vector of 16-bit elements; larger blocks are multiples.
-- *Rows in registers* take a share of the registers of an SM.
+- *Rows in registers* take a share of the registers of an SM; longer rows would spill.
 - *Programs per SM* (occupancy) keep as many bytes in flight as DRAM delivers to an SM in the time of one access,
   which is about equal on all GPUs (Little's law): they are proportional to the bandwidth of an SM.
 - *Blocks in shared memory* have as many pipeline stages as shared memory holds.

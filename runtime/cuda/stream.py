@@ -7,8 +7,8 @@ The work of a stream runs in order. `using` makes a stream the current one of a 
 stream is current. All programs on a stream share one workspace, since they run one after the other.
 
 Freeing device memory costs time on the device, so freed memory is cached: a stream caches blocks for results of later
-programs, and a program caches blocks for its own results (`ResultPool`). When an allocation fails, all cached blocks
-are freed first; workspaces stay. Memory borrowed from other libraries is released once the stream has used it.
+programs, and a program caches blocks for its own results (`ResultPool`). When the device is out of memory, all cached
+blocks are freed first; workspaces stay. Memory borrowed from other libraries is released once the stream has used it.
 """
 
 from __future__ import annotations

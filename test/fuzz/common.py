@@ -1,4 +1,4 @@
-"""The common part of the fuzzers: seeds, a pool of worker processes with a time limit, shrinking, and the report.
+"""The common part of the fuzzers: seeds, worker processes with a time limit, shrinking (test-case reduction), report.
 
 A fuzzer is a module-level class with the methods of `Fuzzer`. A case is text, so that it can be sent to a worker,
 written to a file and run again:

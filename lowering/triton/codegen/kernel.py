@@ -253,7 +253,7 @@ class Kernel:
 
     @property
     def needs_64_bits(self) -> bool:
-        """Whether positions may exceed 32 bits."""
+        """Whether positions may exceed 32 bits, so that the kernel computes 64-bit offsets."""
         counts = [t.count.static for t in self.tensors.values()]
         return any(c is None or c >= 2**31 for c in counts)
 

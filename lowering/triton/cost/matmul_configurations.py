@@ -91,7 +91,7 @@ class Config(MatmulTile):
         )
 
     def fit_stages(self, product: Product) -> Config:
-        """The configuration with as many stages as shared memory holds together with an epilogue slice."""
+        """The configuration with as many stages (`num_stages`) as shared memory holds with an epilogue slice."""
         if not self.persistent:
             return self
         is_tma = self.has_tma_epilogue(product)

@@ -1,4 +1,4 @@
-"""`oneflow-prefer-channels-last`: convolutions become channels-last convolutions between transposes.
+"""`oneflow-prefer-channels-last`: convolutions become channels-last (NHWC) convolutions between transposes.
 
     %y = "oneflow.conv2d"(%x, %w) {data_format = "channels_first", ..}
       ->   %y = transpose("oneflow.conv2d"(transpose(%x), transpose(%w)) {data_format = "channels_last", ..})
