@@ -108,7 +108,8 @@ def _concrete_index(key: Any) -> Any:
         return tuple(map(_concrete_index, key))
     if isinstance(key, slice) and key.step is not None and operator.index(key.step) == 0:
         raise fail(f"expected the step of a slice other than 0, got {key}")
-    key = byte_mask(key)
+    if isinstance(key, (EagerTensor, np.ndarray)):
+        key = byte_mask(key)
     if isinstance(key, EagerTensor):
         return key.item() if not key.rank and key.dtype.is_integer else key.array
     return key

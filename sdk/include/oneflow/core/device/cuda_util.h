@@ -1,4 +1,4 @@
-// Macros for CUDA kernels, defined only by CUDA compilers.
+// Macros of CUDA kernels, defined only by CUDA compilers.
 #pragma once
 #ifdef __CUDACC__
 #include <algorithm>

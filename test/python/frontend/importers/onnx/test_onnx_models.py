@@ -444,7 +444,7 @@ def test_names_that_are_not_identifiers():
 
 def test_an_error_of_a_run_names_the_node():
     made = model([node("Gather", "x i", "y")], [("x", F32, [2]), ("i", I64, [1])], [("y", F32, [1])])
-    with pytest.raises(Exception, match=r"node 'Gather of x i' \(Gather, version 17\).*position in \[0, 2\), got 99"):
+    with pytest.raises(Exception, match=r"node 'Gather of x i' \(Gather, version 17\).*index in \[0, 2\), got 99"):
         flow.from_onnx(made)(np.ones(2, np.float32), np.array([99]))
 
 
