@@ -24,8 +24,7 @@ from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.eager.constructors import tensor as make
 from oneflow.frontend.eager.tensor import EagerTensor
 from oneflow.frontend.methods.methods import to
-from oneflow.runtime.collectives.transport import Transport, WorldError
-from oneflow.runtime.ranks import exchange, job_transport
+from oneflow.runtime.ranks import Transport, WorldError, exchange, job_transport
 
 __all__ = [
     "all_gather", "all_gather_into_tensor", "all_reduce", "all_to_all", "barrier", "broadcast", "gather", "recv",

@@ -12,6 +12,17 @@ from oneflow.runtime.collectives import mpi
 from oneflow.runtime.collectives.threads import ThreadWorld
 from oneflow.runtime.collectives.transport import Messages, Transport, World, WorldError
 
+__all__ = [
+    "Transport",
+    "WorldError",
+    "exchange",
+    "job_transport",
+    "local_rank_and_size",
+    "rank",
+    "world_of",
+    "world_size",
+]
+
 
 def rank() -> int:
     """The rank of this process in its job.
