@@ -30,7 +30,7 @@ from oneflow.frontend.nn.module import Module, Parameter, takes_device
 __all__ = [
     "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "Embedding", "FusedBatchNorm1d", "FusedBatchNorm2d",
     "FusedBatchNorm3d", "FusedMLP", "GroupNorm", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d", "LayerNorm",
-    "Linear", "MovingAverageMinMaxObserver", "PReLU", "RMSLayerNorm", "RMSNorm", "RReLU", "SyncBatchNorm",
+    "Linear", "PReLU", "RMSLayerNorm", "RMSNorm", "RReLU", "SyncBatchNorm",
 ]  # fmt: skip
 
 
@@ -538,41 +538,6 @@ class FusedMLP(Module):
                 x = F.relu(x)
             x = F.dropout(x, rate, self.training)
         return x
-
-
-class MovingAverageMinMaxObserver(Module):
-    """The scale and the zero point for running averages of the range of a tensor.
-
-    In training the averages move up to the step `stop_update_after_iters`; see
-    `flow.moving_average_min_max_observer`.
-    """
-
-    def __init__(
-        self,
-        stop_update_after_iters: int = 1,
-        quantization_formula: str = "google",
-        quantization_bit: int = 8,
-        quantization_scheme: str = "symmetric",
-        momentum: float = 0.95,
-    ) -> None:
-        super().__init__()
-        self.stop_update_after_iters, self.momentum = stop_update_after_iters, momentum
-        self.quantization_formula, self.quantization_bit = quantization_formula, quantization_bit
-        self.quantization_scheme = quantization_scheme
-        for name in ("moving_max", "moving_min"):
-            self.register_buffer(name, wrapped(np.zeros(1, np.float32)))
-
-    def reset_running_stats(self) -> None:
-        """Begins the averages again."""
-        self.moving_max.zero_()
-        self.moving_min.zero_()
-
-    def forward(self, input: Any, current_train_step: Any) -> Any:
-        """The scale and the zero point of `input`."""
-        return F.moving_average_min_max_observer(
-            input, current_train_step, self.moving_max, self.moving_min, self.training, self.stop_update_after_iters,
-            self.quantization_formula, self.quantization_bit, self.quantization_scheme, self.momentum,
-        )  # fmt: skip
 
 
 class RReLU(Module):

@@ -1,4 +1,4 @@
-"""Convolutions for quantization-aware training: what they compute with is rounded as quantized numbers are."""
+"""Layers for quantization-aware training: an observer of running ranges, and convolutions of rounded operands."""
 
 from __future__ import annotations
 
@@ -6,12 +6,48 @@ from typing import Any
 
 import numpy as np
 
+from oneflow.frontend import functional as F  # noqa: N812
 from oneflow.frontend.eager.tensor import wrapped
 from oneflow.frontend.nn.convolution import Conv1d, Conv2d, Conv3d, Convolution
-from oneflow.frontend.nn.layers import MovingAverageMinMaxObserver
+from oneflow.frontend.nn.module import Module
 from oneflow.frontend.nn.stateless import FakeQuantization, MinMaxObserver
 
-__all__ = ["QatConv1d", "QatConv2d", "QatConv3d"]
+__all__ = ["MovingAverageMinMaxObserver", "QatConv1d", "QatConv2d", "QatConv3d"]
+
+
+class MovingAverageMinMaxObserver(Module):
+    """The scale and the zero point for running averages of the range of a tensor.
+
+    In training the averages move up to the step `stop_update_after_iters`; see
+    `flow.moving_average_min_max_observer`.
+    """
+
+    def __init__(
+        self,
+        stop_update_after_iters: int = 1,
+        quantization_formula: str = "google",
+        quantization_bit: int = 8,
+        quantization_scheme: str = "symmetric",
+        momentum: float = 0.95,
+    ) -> None:
+        super().__init__()
+        self.stop_update_after_iters, self.momentum = stop_update_after_iters, momentum
+        self.quantization_formula, self.quantization_bit = quantization_formula, quantization_bit
+        self.quantization_scheme = quantization_scheme
+        for name in ("moving_max", "moving_min"):
+            self.register_buffer(name, wrapped(np.zeros(1, np.float32)))
+
+    def reset_running_stats(self) -> None:
+        """Begins the averages again."""
+        self.moving_max.zero_()
+        self.moving_min.zero_()
+
+    def forward(self, input: Any, current_train_step: Any) -> Any:
+        """The scale and the zero point of `input`."""
+        return F.moving_average_min_max_observer(
+            input, current_train_step, self.moving_max, self.moving_min, self.training, self.stop_update_after_iters,
+            self.quantization_formula, self.quantization_bit, self.quantization_scheme, self.momentum,
+        )  # fmt: skip
 
 
 class _QatConvolution(Convolution):
