@@ -108,6 +108,7 @@ def fuse_elementwise(module: ir.Module, fuses_conversions: bool = False) -> None
     """
     candidates = gather_named(module.operation, {"linalg.generic", *RESHAPES})
     lengths: dict[ir.Operation, int] = {}
+    constants: set[ir.Operation] = set()
     generics = [op for op in candidates if op.name not in RESHAPES]
     for op in generics:
         fold_reshapes(op)
@@ -117,6 +118,7 @@ def fuse_elementwise(module: ir.Module, fuses_conversions: bool = False) -> None
     converted = [fuse_conversions(op) if fuses_conversions else () for op in generics]
     for op, inputs in zip(generics, converted, strict=True):
         _prevent_recomputation(op, inputs)
+        _keep_initial_values(op, constants)
         _add_window_barriers(op)
         _limit_body(op, lengths)
     for op in (o for o in candidates if o.name in RESHAPES):
@@ -141,6 +143,25 @@ def _prevent_recomputation(op: ir.Operation, converted: Collection[int]) -> None
         if index in converted or use.dims == every or isinstance(use.value, ir.BlockArgument):
             continue
         if _is_compute(use.value.owner) or (windows and _is_movement(use.value.owner)):
+            add_fusion_barrier(op, index)
+
+
+def _keep_initial_values(op: ir.Operation, constants: set[ir.Operation]) -> None:
+    """Adds fusion barriers before the constant tensors that a reduction reads if the reduction may have no elements.
+
+    A constant can fold the body, such as `x and false`. MLIR drops the initial value if the body does not read it,
+    although the initial value is the result of a reduction without elements. `constants` has the operations before
+    that read nothing but constants.
+    """
+    node = find_node(op)
+    if node is None:
+        return
+    owners = [None if isinstance(use.value, ir.BlockArgument) else use.value.owner.operation for use in node.inputs]
+    read = [o is not None and (o.name in ("linalg.fill", "arith.constant") or o in constants) for o in owners]
+    if all(read):
+        constants.add(op)
+    if any(loop_size([node], node.loop_ids[d]) in (0, None) for d in node.reductions):
+        for index in (i for i, is_constant in enumerate(read) if is_constant):
             add_fusion_barrier(op, index)
 
 

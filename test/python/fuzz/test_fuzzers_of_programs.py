@@ -68,3 +68,26 @@ def test_the_fuzzer_shrinks_cases(monkeypatch):
         if fuzzer.check(candidate) is not None:
             case, smaller = candidate, fuzzer.smaller(candidate)
     assert [step.op for step in programs.read(case).steps] == ["exp"]
+
+
+def test_only_sizes_of_one_at_run_time_may_refuse_a_broadcast(monkeypatch):
+    """A computed size may be 1 at run time, which is not broadcast; other errors of sizes are faults."""
+    programs, parts = importlib.import_module("programs"), importlib.import_module("program")
+    pool = {"kernel_size": [3], "stride": [3], "padding": [0], "data_format": "channels_first", "ceil_mode": False,
+            "count_include_pad": False}  # fmt: skip
+    steps = (
+        parts.Step("avg_pool_1d", ("x",), pool, ("pooled",)),
+        parts.Step("reshape", ("pooled",), {"shape": [1, -1]}, ("row",)),
+        parts.Step("floordiv", ("pooled", "row"), {}, ("ratio",)),
+    )
+    program = parts.Program({"x": parts.Input((1, 2, 5), "float32")}, steps, ("ratio",), {"x": (1, 2)})
+    assert programs.Programs().check(str(program)) is None
+
+    def refuse(program, module):
+        raise programs.SizeError(
+            "oneflow.floordiv: dimension 1 of y: expected 3, got 2; dimensions that are only known"
+        )
+
+    monkeypatch.setitem(programs.MODES, "cpu", refuse)
+    with pytest.raises(programs.SizeError):
+        programs.Programs().check(str(program))
