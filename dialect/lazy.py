@@ -9,6 +9,7 @@ The import direction between folders holds for these modules too.
 from __future__ import annotations
 
 import importlib
+import sys
 from types import ModuleType
 from typing import Any
 
@@ -21,7 +22,10 @@ class LazyModule:
 
     def __getattr__(self, name: str) -> Any:
         # The name is looked up each time: a module's names may be replaced.
-        return getattr(importlib.import_module(self._name), name)
+        module = sys.modules.get(self._name)
+        if module is None or is_being_imported(module):  # `import_module` takes longer, and waits for other threads
+            module = importlib.import_module(self._name)
+        return getattr(module, name)
 
 
 def lazy(name: str) -> Any:

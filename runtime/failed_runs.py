@@ -14,7 +14,7 @@ from oneflow.runtime.program_source import ProgramSource
 from oneflow.runtime.results import ResultFormat
 
 #: The statuses of a run: an index is out of bounds, memory ran out, an external kernel failed.
-_POSITION, _NO_MEMORY, _KERNEL_FAILED = 1, 3, 4
+_OUT_OF_BOUNDS, _NO_MEMORY, _KERNEL_FAILED = 1, 3, 4
 
 
 @dataclass(frozen=True)
@@ -71,5 +71,5 @@ class FailedRuns:
             failed = self.externals[site]
             text = f"{failed.call.error(failed.kernel.error())}{self.source.call_locations()[site]}"
             return KernelError(text + updated)
-        make = out_of_bounds_error if status == _POSITION else size_error
+        make = out_of_bounds_error if status == _OUT_OF_BOUNDS else size_error
         return make(self.sites[site], got, wanted, updated)

@@ -224,7 +224,22 @@ class _Affine(Module):
                 fill(parameter)
 
 
-class LayerNorm(_Affine):
+class _RowNorm(_Affine):
+    """A normalization over the last dimensions, which are `normalized_shape`; `eps` is what its function takes."""
+
+    def __init__(
+        self, normalized_shape: int | Sequence[int], eps: Any, weight: bool, bias: bool, dtype: DType | None
+    ) -> None:
+        shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+        super().__init__(shape, weight, bias, dtype)
+        self.normalized_shape, self.eps = shape, eps
+
+    def extra_repr(self) -> str:
+        """Sizes and epsilon."""
+        return f"{self.normalized_shape}, eps={self.eps}"
+
+
+class LayerNorm(_RowNorm):
     """Normalization over the last dimensions, which are `normalized_shape`."""
 
     @takes_device
@@ -238,20 +253,14 @@ class LayerNorm(_Affine):
         dtype: DType | None = None,
         device: Any = None,
     ) -> None:
-        shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
-        super().__init__(shape, elementwise_affine, elementwise_affine and bias, dtype)
-        self.normalized_shape, self.eps = shape, eps
+        super().__init__(normalized_shape, eps, elementwise_affine, elementwise_affine and bias, dtype)
 
     def forward(self, x: Any) -> Any:
         """`x` normalized."""
         return F.layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)
 
-    def extra_repr(self) -> str:
-        """Sizes."""
-        return f"{self.normalized_shape}, eps={self.eps}"
 
-
-class RMSNorm(_Affine):
+class RMSNorm(_RowNorm):
     """Division by the root of the mean square over the last dimensions, which are `normalized_shape`."""
 
     @takes_device
@@ -264,17 +273,11 @@ class RMSNorm(_Affine):
         dtype: DType | None = None,
         device: Any = None,
     ) -> None:
-        shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
-        super().__init__(shape, elementwise_affine, False, dtype)
-        self.normalized_shape, self.eps = shape, eps
+        super().__init__(normalized_shape, eps, elementwise_affine, False, dtype)
 
     def forward(self, x: Any) -> Any:
         """`x` normalized."""
         return F.rms_norm(x, self.normalized_shape, self.weight, self.eps)
-
-    def extra_repr(self) -> str:
-        """Sizes and epsilon."""
-        return f"{self.normalized_shape}, eps={self.eps}"
 
 
 class GroupNorm(_Affine):
