@@ -17,6 +17,7 @@ from typing import Any
 
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.sbp import B, M, P, S, Sbp, SbpSignature
+from oneflow.dialect.tensor_desc import TensorDesc
 
 Mesh = tuple[int, ...]
 NdSbp = tuple[Sbp, ...]
@@ -159,9 +160,12 @@ def local_shape(shape: Sequence[int], nd: NdSbp, mesh: Mesh, rank: int) -> tuple
     return tuple(size for _, size in local_region(shape, nd, mesh, rank))
 
 
-def problem(nd: NdSbp, rank: int, mesh: Mesh) -> str | None:
-    """Why a tensor of `rank` dimensions cannot have this nd-SBP on the mesh, or None."""
+def problem(nd: NdSbp, desc: TensorDesc, mesh: Mesh) -> str | None:
+    """Why a tensor of this type cannot have this nd-SBP on the mesh, or None."""
     if len(nd) != len(mesh):
         return f"expected one SBP for each of the {len(mesh)} mesh axes, got {format_nd_sbp(nd)}"
-    wrong = [s for s in nd if s.axis is not None and not 0 <= s.axis < rank]
-    return f"expected split axes below {rank}, the rank of the tensor, got {format_nd_sbp(nd)}" if wrong else None
+    if any(s.axis is not None and not 0 <= s.axis < desc.rank for s in nd):
+        return f"expected split axes below {desc.rank}, the rank of the tensor, got {format_nd_sbp(nd)}"
+    if not desc.dtype.has_sums and any(s.is_partial for s in nd):
+        return f"expected no partial sums of {desc.dtype.mlir}, got {format_nd_sbp(nd)}"
+    return None

@@ -96,9 +96,7 @@ class Placement:
         if not entries or not all(isinstance(s, Sbp) for s in entries):
             raise TypeError(f"expected flow.sbp.split(axis), flow.sbp.broadcast or flow.sbp.partial_sum, got {sbp!r}")
         nd = tuple(S(s.axis + desc.rank) if s.axis is not None and s.axis < 0 else s for s in entries)
-        wrong = problem(nd, desc.rank, self.mesh)
-        if wrong is None and not desc.dtype.has_sums and any(s.kind == "P" for s in nd):
-            wrong = f"expected no partial sums of {desc.dtype.mlir}, got {format_nd_sbp(nd)}"
+        wrong = problem(nd, desc, self.mesh)
         if wrong is not None:
             raise ValueError(f"{wrong} for {desc}")
         return nd

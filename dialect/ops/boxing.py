@@ -38,7 +38,7 @@ def _changing_layout(signature: str, doc: str, changes: Callable[[Call], Sequenc
 
     def types(op: Call) -> list[TensorDesc]:
         for desc, change in zip(op.operands, changes(op), strict=True):
-            wrong = next((w for nd in change if (w := problem(nd, desc.rank, (1,) * len(nd)))), None)
+            wrong = next((w for nd in change if (w := problem(nd, desc, (1,) * len(nd)))), None)
             if wrong is not None:
                 raise op.error(f"{wrong} for {desc}")
         return op.operands

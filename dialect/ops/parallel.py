@@ -49,7 +49,7 @@ class HierarchicalParallelCast:
         if op.grad_mode not in MODES:
             raise op.error(f"expected grad_mode to be one of {', '.join(MODES)}, got {op.grad_mode!r}")
         for nd in (op.nd_sbp, op.grad_nd_sbp):
-            wrong = problem(nd, op.in_.rank, (1,) * len(nd))
+            wrong = problem(nd, op.in_, (1,) * len(nd))
             if wrong is not None:
                 raise op.error(f"{wrong} for {op.in_}")
         desc: TensorDesc = op.in_
@@ -83,8 +83,11 @@ def _stated(op: Call, name: str) -> Sbp | None:
         stated = parse_sbp(text)
     except ValueError:
         stated = None
-    if stated is None or (stated.axis is not None and stated.axis >= op.in_.rank):
-        raise op.error(f"expected {name} to be S(axis) with an axis below {op.in_.rank}, B, P or empty, got {text!r}")
+    if stated is None:
+        raise op.error(f"expected {name} to be S(axis), B, P or empty, got {text!r}")
+    wrong = problem((stated,), op.in_, (1,))
+    if wrong is not None:
+        raise op.error(f"{name}: {wrong} for {op.in_}")
     return stated
 
 
@@ -296,7 +299,7 @@ def _expect_sides(op: Call) -> None:
 
 def _shard_of(op: Call, mesh: str, nd_sbp: str, members: str) -> TensorDesc:
     """The shard of the member on one side of the transfer; empty if the member is not among `members`."""
-    wrong = problem(op[nd_sbp], len(op.shape), op[mesh])
+    wrong = problem(op[nd_sbp], TensorDesc(op.shape, op.in_.dtype), op[mesh])
     if wrong is not None or any(s.kind == "P" for s in op[nd_sbp]):
         raise op.error(wrong or "expected no partial sums; reduce the partial sums first")
     places = list(op[members] or range(op.members))

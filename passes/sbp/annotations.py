@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from oneflow.dialect import nd_sbp
 from oneflow.dialect._mlir import ir
-from oneflow.dialect.nd_sbp import Mesh, NdSbp, devices, format_nd_sbp, problem, read_nd_sbp, write_nd_sbp
+from oneflow.dialect.nd_sbp import Mesh, NdSbp, devices, problem, read_nd_sbp, write_nd_sbp
 from oneflow.dialect.tensor_desc import TensorDesc, from_mlir
 from oneflow.passes.base import PassError
 
@@ -157,9 +157,7 @@ def expect_layout(nd: NdSbp, desc: TensorDesc, mesh: Mesh, what: str, location: 
     Raises:
         PassError: the number of mesh axes or a split axis does not fit, or the elements have no sums.
     """
-    wrong = problem(nd, desc.rank, mesh)
-    if wrong is None and not desc.dtype.has_sums and any(s.is_partial for s in nd):
-        wrong = f"expected no partial sums of {desc.dtype.mlir}, got {format_nd_sbp(nd)}"
+    wrong = problem(nd, desc, mesh)
     if wrong is not None:
         raise PassError(f"{what}: {wrong} for {desc}", location)
 

@@ -221,7 +221,7 @@ class Bodies:
 
         def begin(desc: TensorDesc, old: NdSbp, nd: NdSbp | None) -> NdSbp:
             mesh = self.graph_builder.mesh
-            free = nd is not None and old == self._whole and problem(nd, desc.rank, mesh) is None
+            free = nd is not None and old == self._whole and problem(nd, desc, mesh) is None
             return nd if nd is not None and free and can_split(desc.static_shape, nd, mesh) else old
 
         states = zip(operator.call.xs, arguments, start, strict=False)

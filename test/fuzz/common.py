@@ -30,6 +30,8 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, Protocol
 
+#: A search reports after this many cases.
+PROGRESS = 5000
 #: Checks that shrinking one case may take, and seconds.
 SHRINK_CHECKS, SHRINK_SECONDS = 300, 120.0
 
@@ -215,6 +217,14 @@ def _report(line: str) -> None:
     print(line, flush=True)
 
 
+def _counted(cases: Iterator[str | Finding], report: Callable[[str], None]) -> Iterator[str | Finding]:
+    """The cases; every `PROGRESS` cases are reported."""
+    for number, case in enumerate(cases, 1):
+        yield case
+        if number % PROGRESS == 0:
+            report(f"{number} cases")
+
+
 @dataclass
 class Search:
     """Checks cases on several workers, and shrinks the first of each kind of fault to a file in `out`."""
@@ -231,7 +241,7 @@ class Search:
         with tempfile.TemporaryDirectory() as folder:
             workers = [Worker(self.fuzzer, folder) for _ in range(self.jobs)]
             try:
-                for finding in self._findings(cases, workers):
+                for finding in self._findings(_counted(cases, report), workers):
                     self._take(finding, report)
                 self._shrink(workers[0], report)
             finally:

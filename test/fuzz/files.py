@@ -213,11 +213,11 @@ class Files:
             file.write(case.encode(errors="surrogateescape"))
             file.flush()
             try:
-                text = read_text(file.name)
                 context = create_context(REGISTRY, operators=())
-                read_module(text, context, file.name)
+                module = read_module(read_text(file.name), context, file.name)
             except (FileError, ProgramError) as error:
                 return _unplaced("read", error)
+        text = module.operation.get_asm(enable_debug_info=True)
         rare = RARE_STAGES if len(case) % RARE == 0 else {}
         for name, pipeline in {**STAGES, **rare}.items():
             fault, failed = _stage(name, text, pipeline, context)
@@ -235,8 +235,9 @@ class Files:
 
 
 def _stage(name: str, text: str, pipeline: str, context: ir.Context) -> tuple[str | None, bool]:
-    """The fault that a program shows on one way, and whether the way ended with an error."""
-    module = read_module(text, context)
+    """The fault of a pipeline from a program that MLIR printed, and whether the pipeline ended with an error."""
+    with context:
+        module = ir.Module.parse(text)
     try:
         Pipeline.parse(pipeline, context).run(module, REGISTRY, Watch(reproducers=None))
     except PipelineFailure as error:

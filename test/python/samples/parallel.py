@@ -51,7 +51,14 @@ BAD = [
         "parallel_cast",
         [t(3)],
         {"sbp_parallel": "S(1)", "grad_sbp_parallel": ""},
-        match="an axis below 1, B, P or empty",
+        match="sbp_parallel: expected split axes below 1",
+    ),
+    Bad(
+        "parallel_cast",
+        [t(3)],
+        {"sbp_parallel": "", "grad_sbp_parallel": "P"},
+        dtype=bool_,
+        match="grad_sbp_parallel: expected no partial sums of i1",
     ),
     Bad(
         "parallel_cast",
@@ -64,6 +71,7 @@ BAD = [
     Bad("ccl_send_recv", [t(4, 3)], ONWARD, match="expected in of type tensor<0xf32>"),
     Bad("ccl_send_recv", [t(0)], {**ONWARD, "dst_members": [2]}, match=r"expected a mesh of [2], members below 2"),
     Bad("hierarchical_parallel_cast", [t(4, 3)], {"nd_sbp": ["S(2)"]}, match="expected split axes below 2"),
+    Bad("hierarchical_parallel_cast", [t(4)], {"nd_sbp": ["P"]}, dtype=bool_, match="expected no partial sums of i1"),
     Bad("hierarchical_parallel_cast", [t(4)], {"nd_sbp": ["S0"]}, match="expected #sbp.split<axis>"),
     Bad("hierarchical_parallel_cast", [t(4)], {"nd_sbp": "B"}, match="expected a list of SBPs"),
     Bad("hierarchical_parallel_cast", [t(4)], {"nd_sbp": ["B"], "grad_mode": "none"}, match="expected grad_mode"),
