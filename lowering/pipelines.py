@@ -39,7 +39,13 @@ _LINALG_PASSES = (
 STAGES: dict[str, tuple[str, ...]] = {
     "oneflow": ("oneflow-infer-types", "oneflow-canonicalize", "cse"),
     "linalg": _LINALG_PASSES,
-    "kernels": ("oneflow-widen-scans", "oneflow-split-for-threads", "oneflow-form-kernels", "oneflow-share-kernels"),
+    "kernels": (
+        "oneflow-widen-scans",
+        "oneflow-choose-layouts",
+        "oneflow-split-for-threads",
+        "oneflow-form-kernels",
+        "oneflow-share-kernels",
+    ),
     "llvm": (
         "oneflow-emit-kernels",
         "oneflow-widen-floats",
@@ -76,7 +82,7 @@ STAGES: dict[str, tuple[str, ...]] = {
         "oneflow-join-insertions",
     ),
     "gpu-kernels": (
-        "oneflow-choose-layouts",
+        "oneflow-choose-layouts{gpu=true}",
         "oneflow-transpose-operands",
         "oneflow-join-products",
         "oneflow-split-reductions",

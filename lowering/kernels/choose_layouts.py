@@ -1,9 +1,9 @@
-"""`oneflow-choose-layouts`: layout assignment on GPUs, the memory layouts of tensors between convolutions.
+"""`oneflow-choose-layouts`: layout assignment, the memory layouts of tensors between convolutions.
 
-An earlier pass, `oneflow-prefer-channels-last`, decides which convolutions have channels last. A convolution with
-channels last needs its images in that layout. A `linalg.generic` has an indexing map for each operand, so another
-layout of a tensor is another type and another indexing map: no element is moved. The layout also propagates through
-insertions into larger tensors (padded images).
+A convolution is fastest with its image in the layout of its result. On GPUs an earlier pass,
+`oneflow-prefer-channels-last`, decides which convolutions have channels last, and these alone are considered. A
+`linalg.generic` has an indexing map for each operand, so another layout of a tensor is another type and another
+indexing map: no element is moved. The layout also propagates through insertions into larger tensors (padded images).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from oneflow.dialect._mlir import func, ir, linalg, tensor
 from oneflow.dialect.record import Registry
 from oneflow.lowering.kernels.access import find_any_node, read_any_node
 from oneflow.lowering.kernels.form_kernels import fuse_elementwise
-from oneflow.lowering.kernels.nodes import Node, find_node, has_innermost_window, is_contraction
+from oneflow.lowering.kernels.nodes import Node, Use, find_node, has_innermost_window, is_contraction
 from oneflow.lowering.kernels.reduction_split import new_generic
 from oneflow.passes.base import Pass
 from oneflow.passes.registry import register_pass
@@ -30,7 +30,8 @@ Order = tuple[int, ...]
 @register_pass
 @dataclass(frozen=True)
 class ChooseLayouts(Pass):
-    """Gives tensors of rank 3 to 5 the layout of neighbouring convolutions, and propagates that layout.
+    """Gives tensors of rank 3 to 5 the layout of neighbouring convolutions, and propagates that layout. With `gpu`
+    only convolutions with channels last count.
 
     %y = linalg.generic {convolution} -> tensor<8x56x56x64xbf16>
     %z = linalg.generic {relu, (n, h, w, c) -> (n, c, h, w)} ins(%y) -> tensor<8x64x56x56xbf16>
@@ -39,24 +40,27 @@ class ChooseLayouts(Pass):
     """
 
     name: ClassVar[str] = "oneflow-choose-layouts"
+    gpu: bool = False
 
     def run(self, module: ir.Module, registry: Registry) -> None:
         """Rewrites every function with a body."""
         functions = [f for f in module.body.operations if isinstance(f, func.FuncOp) and not f.is_external]
-        if not any(True for f in functions for _ in _convolutions(f)):
+        if not any(True for f in functions for _ in _convolutions(f, self.gpu)):
             return
-        fuse_elementwise(module)
+        fuse_elementwise(module, fuses_conversions=not self.gpu)
         for function in functions:
-            layouts = Layouts.of(function)
+            layouts = Layouts.of(function, self.gpu)
             layouts.propagate()
             layouts.apply()
 
 
-def _convolutions(function: func.FuncOp) -> Iterator[Node]:
-    """The contractions of convolutions with channels last."""
+def _convolutions(function: func.FuncOp, gpu: bool) -> Iterator[Node]:
+    """The contractions of convolutions whose layout is propagated: on a GPU those with channels last, else all."""
     for view in function.regions[0].blocks[0].operations:
         node = find_node(view.operation)
-        if node is not None and is_contraction(node) and _has_windows(node) and not has_innermost_window(node):
+        if node is None or not is_contraction(node) or not _has_windows(node):
+            continue
+        if not gpu or not has_innermost_window(node):
             yield node
 
 
@@ -78,7 +82,7 @@ class Layouts:
     orders: dict[ir.Value, Order] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, function: func.FuncOp) -> Layouts:
+    def of(cls, function: func.FuncOp, gpu: bool) -> Layouts:
         """The layouts of a function after the convolutions have chosen."""
         ops = [o.operation for o in function.regions[0].blocks[0].operations]
         nodes = {op: node for op in ops if (node := find_any_node(op)) is not None}
@@ -91,10 +95,18 @@ class Layouts:
             for value in (op.operands[0], op.results[0]):
                 insertions.setdefault(value, []).append(op)
         layouts = cls(nodes, users, insertions)
-        for node in _convolutions(function):
-            images = [v for v in (*(u.value for u in node.inputs), *node.results) if _is_image(v)]
-            layouts.orders.update({v: _identity(v) for v in images})
+        for node in _convolutions(function, gpu):
+            layouts.orders.update({v: _identity(v) for v in node.results if _is_image(v)})
+            for use in (u for u in node.inputs if _is_image(u.value)):
+                layouts._choose_operand(node, use)
         return layouts
+
+    def _choose_operand(self, node: Node, use: Use) -> None:
+        """Chooses the layout of a convolution's operand: the layout of the result if the operand may be reordered."""
+        order = _order_like_result(node, use)
+        if order != _identity(use.value) and not self._can_reorder(use.value):
+            order = _identity(use.value)
+        self.orders.setdefault(use.value, order)
 
     def propagate(self) -> None:
         """Propagates layouts between tensors that the same loops index."""
@@ -190,10 +202,27 @@ def _identity(value: ir.Value) -> Order:
 
 
 def _loop_order(node: Node, value: ir.Value) -> list[int]:
-    """The first loop along each dimension of a tensor; -1 - d for a dimension d without a loop."""
+    """The first loop along each dimension of a tensor; for a dimension d without a loop, a loop of one step that no
+    other dimension has, else -1 - d.
+    """
     uses = dict(zip(node.results, node.outputs, strict=True))
     use = uses.get(value) or next(u for u in node.inputs if u.value == value)
-    return [min(f.dims) if f.dims else -1 - d for d, f in enumerate(use.access)]
+    spare = iter(sorted(node.unit_loops - use.dims))
+    return [min(f.dims) if f.dims else next(spare, -1 - d) for d, f in enumerate(use.access)]
+
+
+def _order_like_result(node: Node, use: Use) -> Order:
+    """The layout of a convolution's image in which the dimensions are in the order of the result's, channels at the
+    position of the channels; the layout as written for filters.
+    """
+    result = [min(f.dims, default=-1) for f in node.outputs[0].access]
+    along = [[result.index(loop) for loop in f.dims if loop in result] for f in use.access]
+    free = [p for p in range(len(result)) if [p] not in along]
+    summed = [d for d, positions in enumerate(along) if not positions]
+    if len(along) != len(result) or len(free) != len(summed) or not any(len(f.dims) > 1 for f in use.access):
+        return _identity(use.value)
+    positions = [p[0] if p else free[summed.index(d)] for d, p in enumerate(along)]
+    return tuple(sorted(range(len(along)), key=positions.__getitem__))
 
 
 def _reordered(value: ir.Value, order: Order) -> ir.RankedTensorType:

@@ -21,8 +21,8 @@ module attributes {oneflow.mesh = array<i64: 2>} {
 
 module attributes {oneflow.mesh = array<i64: 2>} {
   func.func @bool(%x: tensor<8xi1> {oneflow.nd_sbp = [#sbp.split<0>]}) {
-    // expected-error@below {{oneflow.hierarchical_parallel_cast: no boxing leads from S(0) to P for tensor<8xi1>}}
-    %0 = "oneflow.hierarchical_parallel_cast"(%x) {nd_sbp = [#sbp.partial_sum]} : (tensor<8xi1>) -> tensor<8xi1>
+    // expected-error@below {{oneflow.logical_not: no boxing leads from S(0) to P for tensor<8xi1>}}
+    %0 = "oneflow.logical_not"(%x) {oneflow.in_nd_sbp = [[#sbp.partial_sum]], oneflow.out_nd_sbp = [[#sbp.split<0>]]} : (tensor<8xi1>) -> tensor<8xi1>
     return
   }
 }
