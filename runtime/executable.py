@@ -35,10 +35,13 @@ triton_program = lazy("oneflow.lowering.triton.launch.program")
 
 @dataclass(frozen=True)
 class Options:
-    """Compilation options: `cached` uses the disk cache, `level` is the optimization level of LLVM (0 to 3)."""
+    """Compilation options: `cached` uses the disk cache, `level` is the optimization level of LLVM (0 to 3).
+
+    Kernels reach LLVM vectorized and unrolled, so that level 3 makes compilation longer and no kernel faster.
+    """
 
     cached: bool = True
-    level: int = 3
+    level: int = 2
 
 
 def compile_module(
