@@ -54,6 +54,14 @@ class DType:
         return self.kind != "bool" and not self.is_stored_only
 
     @property
+    def bounds(self) -> tuple[float, float]:
+        """The smallest and the largest value: the initial values of max and min."""
+        if self.is_float:
+            return -np.inf, np.inf
+        info = np.iinfo(self.numpy)  # type: ignore[type-var]
+        return int(info.min), int(info.max)
+
+    @property
     def is_integer(self) -> bool:
         """Whether values are signed or unsigned integers (not bool)."""
         return self.kind in ("int", "uint")

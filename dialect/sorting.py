@@ -1,6 +1,7 @@
 """Sorting in the compute algebra: the one mechanism of all operators that order elements.
 
     argsort(x, axis)                       the index in `x` of each element of the sorted rows
+    largest(x, axis, count)                the first indices of the rows in descending order
     take_along_axis(x, indices, axis)      the elements at these indices
     partition_point(size, precedes)        a binary search, written out
 
@@ -8,10 +9,14 @@ Runs of `RUN` elements are ordered by counting, then pairs of runs are merged un
 gather: each element of the merged run finds by a binary search how many of its elements come from the left run (Odeh
 et al., "Merge Path", 2012). All elements are independent of each other, on every backend. A row of dynamic size is
 one run. The order is stable; NaN is larger than every number, as in NumPy and PyTorch.
+
+A few largest elements are selected one by one: each is the largest of the elements that follow the one before. Where
+more are wanted, merged runs end after as many elements.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -23,21 +28,42 @@ from oneflow.dialect.scalar import Expr
 
 #: The elements of a run that is ordered by counting; a power of two.
 RUN = 16
+#: The most elements that are selected one by one.
+MAX_SELECTED = 16
 
 
 def argsort(x: Stage, axis: int, descending: bool = False) -> Stage:
     """The indices along `axis` (i64, of the shape of `x`) that sort each row of `x`."""
-    keys = c.convert(x, dtypes.uint8) if x.dtype.kind == "bool" else x
-    size = x.shape[axis]
-    if size == 0:
-        return c.element_wise(x.shape, lambda *at: s.const(0, dtypes.int64))
-    width = min(RUN, size) if isinstance(size, int) else size
-    rows = _Rows(keys, axis, descending)
+    rows = _Rows(_keys(x), axis, descending)
+    return rows.rank_sort(rows.size) if not isinstance(rows.size, int) else _first(rows, rows.size, rows.size)
+
+
+def largest(x: Stage, axis: int, count: int) -> Stage:
+    """The first `count` indices along `axis` (i64) of the descending `argsort`; the axis has a static size."""
+    rows = _Rows(_keys(x), axis, descending=True)
+    assert isinstance(rows.size, int)
+    if rows.size > RUN and 0 < count <= MAX_SELECTED:
+        return rows.select(count)
+    return _first(rows, rows.size, count)
+
+
+def _keys(x: Stage) -> Stage:
+    """`x` in a type that has an order."""
+    return c.convert(x, dtypes.uint8) if x.dtype.kind == "bool" else x
+
+
+def _first(rows: _Rows, size: int, count: int) -> Stage:
+    """The first `count` indices of each sorted row of `size` elements."""
+    if count == 0:
+        return c.element_wise(rows.with_axis(0), lambda *at: s.const(0, dtypes.int64))
+    width = kept = min(RUN, size)
     indices = rows.rank_sort(width)
-    while isinstance(width, int) and isinstance(size, int) and width < size:
-        indices = rows.merge(indices, width)
-        width *= 2
-    return indices
+    while width < size:
+        indices = rows.merge(indices, width, kept, min(2 * kept, count))
+        width, kept = 2 * width, min(2 * kept, count)
+    if indices.shape[rows.axis] == count:
+        return indices
+    return c.element_wise(rows.with_axis(count), lambda *at: indices[at])
 
 
 def take_along_axis(x: Stage, indices: Stage, axis: int) -> Stage:
@@ -78,6 +104,18 @@ def _index(position: Expr) -> Expr:
     return s.cast(position, dtypes.index)
 
 
+def _inside(position: Any, size: Size) -> Any:
+    """An index clamped to a row; the element of an index out of bounds is not used."""
+    if not isinstance(size, int) or position.kind == "index":
+        return position
+    return s.maximum(s.minimum(position, size - 1), 0)
+
+
+def _is_same(a: Expr, b: Expr) -> Expr:
+    """Whether neither of two elements precedes the other."""
+    return a.eq(b) | (s.isnan(a) & s.isnan(b)) if a.dtype.is_float else a.eq(b)
+
+
 class _Rows:
     """The rows of a stage along an axis, under one order."""
 
@@ -85,16 +123,14 @@ class _Rows:
         self.x, self.axis, self.descending = x, axis, descending
         self.size: Size = x.shape[axis]
 
+    def with_axis(self, size: Size) -> list[Size]:
+        """The shape of rows of `size` elements."""
+        return [*self.x.shape[: self.axis], size, *self.x.shape[self.axis + 1 :]]
+
     def precedes(self, x: Stage, at: Sequence[Any], first: Any, second: Any) -> Expr:
         """Whether the element at `first` of the row through `at` precedes the element at `second`."""
-        a, b = (x[along(at, self.axis, self._inside(p))] for p in (first, second))
+        a, b = (x[along(at, self.axis, _inside(p, x.shape[self.axis]))] for p in (first, second))
         return precedes(a, b, self.descending)
-
-    def _inside(self, position: Any) -> Any:
-        """An index clamped to the row; the element of an index out of bounds is not used."""
-        if not isinstance(self.size, int) or position.kind == "index":
-            return position
-        return s.maximum(s.minimum(position, self.size - 1), 0)
 
     def rank_sort(self, width: Size) -> Stage:
         """The indices that sort runs of `width` elements: the rank of an element is the number of elements before the
@@ -118,31 +154,70 @@ class _Rows:
         def index_of_rank(*at: Expr) -> Expr:
             *position, step = at
             other = begin(position[axis]) + step
-            rank = _index(ranks[along(position, axis, self._inside(other))])
+            rank = _index(ranks[along(position, axis, _inside(other, self.size))])
             is_inside = (other < self.size) & rank.eq(position[axis] - begin(position[axis]))
             return s.where(is_inside, s.cast(other, dtypes.int64), s.const(0, dtypes.int64))
 
         return c.sum_(x.shape, [width], index_of_rank)
 
-    def merge(self, indices: Stage, width: int) -> Stage:
-        """The indices that sort runs of twice `width`, from the indices that sort runs of `width`."""
+    def merge(self, indices: Stage, width: int, kept: int, count: int) -> Stage:
+        """The first `count` indices of runs of twice `width`, from the first `kept` indices of runs of `width`."""
         assert isinstance(self.size, int)
         values, size, axis = take_along_axis(self.x, indices, self.axis), self.size, self.axis
+        is_whole = count == 2 * width
 
         def source(*at: Expr) -> Expr:
-            begin = at[axis] // (2 * width) * (2 * width)
-            step = at[axis] - begin
-            left, right = (s.maximum(s.minimum(size - begin - skipped, width), 0) for skipped in (0, width))
+            run = at[axis] // count
+            step, begin = at[axis] - run * count, run * (2 * kept)
+            left, right = (
+                s.maximum(s.minimum(size - run * (2 * width) - skipped, kept), 0) for skipped in (0, width)
+            )
 
             def from_left(k: Expr) -> Expr:
                 """Whether element k of the left run is one of the first `step` of the merged run."""
                 other = step - 1 - k
-                return (other >= right) | ~self.precedes(values, at, begin + width + other, begin + k)
+                return (other >= right) | ~self.precedes(values, at, begin + kept + other, begin + k)
 
-            count = partition_point(width, from_left, s.minimum(step, left))
-            rest = step - count
-            takes_left = (rest >= right) | ~self.precedes(values, at, begin + width + rest, begin + count)
-            chosen = begin + s.where((count < left) & takes_left, count, rest + width)
-            return s.cast(chosen, dtypes.int64)
+            first = partition_point(kept, from_left, s.minimum(step, left))
+            rest = step - first
+            takes_left = (rest >= right) | ~self.precedes(values, at, begin + kept + rest, begin + first)
+            chosen = begin + s.where((first < left) & takes_left, first, rest + kept)
+            # Short runs at the end of a row are filled up with elements that are not used.
+            return s.cast(chosen if is_whole else _inside(chosen, indices.shape[axis]), dtypes.int64)
 
-        return take_along_axis(indices, c.element_wise(indices.shape, source), axis)
+        length = size if is_whole else math.ceil(size / (2 * width)) * count
+        return take_along_axis(indices, c.element_wise(self.with_axis(length), source), axis)
+
+    def select(self, count: int) -> Stage:
+        """The indices of the `count` largest elements, one after the other."""
+        assert self.descending
+        x, axis, rows = self.x, self.axis, [*self.x.shape[: self.axis], *self.x.shape[self.axis + 1 :]]
+        lowest, last = x.dtype.bounds[0], dtypes.int64.bounds[1]
+        found: list[tuple[Stage, Stage]] = []
+
+        def element(*at: Expr) -> Expr:
+            return x[(*at[:axis], at[-1], *at[axis:-1])]
+
+        def follows(*at: Expr) -> Expr:
+            """Whether an element follows the last one that was found."""
+            if not found:
+                return s.const(True, dtypes.bool_)
+            (value, index), own = (stage[at[:-1]] for stage in found[-1]), element(*at)
+            return precedes(value, own, True) | (_is_same(value, own) & (s.cast(at[-1], dtypes.int64) > index))
+
+        def following(*at: Expr) -> Expr:
+            return s.where(follows(*at), element(*at), lowest)
+
+        for _ in range(count):
+            value = c.reduce_(rows, [self.size], lowest, s.maximum, following)
+
+            def position(*at: Expr, value: Stage = value) -> Expr:
+                is_found = follows(*at) & _is_same(element(*at), value[at[:-1]])
+                return s.where(is_found, s.cast(at[-1], dtypes.int64), last)
+
+            found.append((value, c.reduce_(rows, [self.size], last, s.minimum, position)))
+        parts = [
+            (c.reshape(index, self.with_axis(1)), [n if d == axis else 0 for d in range(x.rank)])
+            for n, (_, index) in enumerate(found)
+        ]
+        return c.place(self.with_axis(count), None, parts, dtypes.int64)

@@ -15,7 +15,6 @@ from oneflow.dialect.compute import Stage
 from oneflow.dialect.ops.adaptive_pool import ATTRS, expect_parts, masked, numpy_boxes, parts_of
 from oneflow.dialect.ops.indexing import expect_index
 from oneflow.dialect.ops.pool import factors, flat_position, flattened, max_grad_reference
-from oneflow.dialect.ops.reduce import bounds
 from oneflow.dialect.ops.row_normalization import expect_type
 from oneflow.dialect.ops.spatial import Layout, channels_back, channels_first, expect_images, layout_of
 from oneflow.dialect.record import Call, Rule, define
@@ -47,7 +46,7 @@ def _compute(op: Call) -> tuple[Stage, Stage]:
         better = better if meant is None else better & meant
         return [s.where(better, value, best[0]), s.where(better, flat_position(image, sizes), best[1])]
 
-    inits = [s.const(bounds(op.x.dtype)[0], op.x.dtype.accumulator), s.const(-1, dtypes.int64)]
+    inits = [s.const(op.x.dtype.bounds[0], op.x.dtype.accumulator), s.const(-1, dtypes.int64)]
     shape = layout.arrange(lead, channels, op.output_size)
     y, index = c.fold(shape, [p.max_size() for p in parts], inits, step)
     return c.convert(y, op.x.dtype), index

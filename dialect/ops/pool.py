@@ -13,7 +13,7 @@ from oneflow.dialect import scalar as s
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.compute import Size, Stage
 from oneflow.dialect.dtypes import DType
-from oneflow.dialect.ops.reduce import accumulator_type, bounds
+from oneflow.dialect.ops.reduce import accumulator_type
 from oneflow.dialect.ops.row_normalization import expect_type
 from oneflow.dialect.ops.spatial import (
     Layout,
@@ -126,7 +126,7 @@ def _max_types(spatial: int) -> Any:
 
 def _max_compute(op: Call) -> tuple[Stage, Stage]:
     layout, windows = layout_of(op, op.x.rank - 2), _windows(op)
-    low, sizes = bounds(op.x.dtype)[0], layout.split(op.x.shape)[2]
+    low, sizes = op.x.dtype.bounds[0], layout.split(op.x.shape)[2]
     x, shape = windows.padded(op.x, layout, low), _window_shape(op, layout)
     is_unpadded = x is op.x
 
@@ -163,7 +163,7 @@ def _max_reference(x: Any, **op: Any) -> tuple[Any, Any]:
     images = channels_first(x, op["data_format"])
     sizes = images.shape[2:]
     shape = (*images.shape[:2], *_numpy_counts(sizes, op))
-    y: Any = np.full(shape, bounds(dtypes.from_numpy(x.dtype))[0], x.dtype)
+    y: Any = np.full(shape, dtypes.from_numpy(x.dtype).bounds[0], x.dtype)
     indice: Any = np.full(shape, -1, np.int64)
     for at, spans in numpy_windows(sizes, op):
         inside = np.ix_(*_numpy_inside(spans, sizes))

@@ -21,7 +21,7 @@ from oneflow.dialect.record import AxisError, Call, no_grad, no_sbp, operator
 from oneflow.dialect.sbp import Factors
 from oneflow.dialect.scalar import Expr
 from oneflow.dialect.shapes import expect_dim, expect_dtype, expect_rank, letters
-from oneflow.dialect.sorting import argsort, partition_point, take_along_axis
+from oneflow.dialect.sorting import argsort, largest, partition_point, take_along_axis
 from oneflow.dialect.tensor_desc import Dim, TensorDesc
 
 DIRECTIONS = ("ASCENDING", "DESCENDING")
@@ -133,9 +133,7 @@ class TopK:
     grad = NO_GRAD
 
     def compute(op: Call) -> Stage:
-        positions = argsort(op.in_, op.in_.rank - 1, descending=True)
-        shape = (*op.in_.shape[:-1], min(op.k, op.in_.shape[-1]))
-        return c.element_wise(shape, lambda *at: positions[at], dtypes.int64)
+        return largest(op.in_, op.in_.rank - 1, min(op.k, op.in_.shape[-1]))
 
     def reference(x: Any, *, k: Any) -> Any:
         return numpy_argsort(x, True)[..., :k].astype(np.int64)

@@ -76,14 +76,6 @@ def accumulator_type(x: np.ndarray) -> Any:
     return np.float32 if x.dtype.itemsize == 2 else x.dtype
 
 
-def bounds(dtype: DType) -> tuple[float, float]:
-    """The smallest and the largest value of a type: the initial values of max and min."""
-    if dtype.is_float:
-        return -np.inf, np.inf
-    info = np.iinfo(dtype.numpy)  # type: ignore[type-var]
-    return int(info.min), int(info.max)
-
-
 def reduction(
     name: str,
     doc: str,
@@ -258,11 +250,11 @@ reduction(
 )  # fmt: skip
 reduction(
     "reduce_max", "The largest element along `axis` (all axes if empty); NaN if one is NaN.",
-    init=lambda d: bounds(d)[0], combine=s.maximum, reference=np.max, grad=_extreme_grad, empty=False, partial=M,
+    init=lambda d: d.bounds[0], combine=s.maximum, reference=np.max, grad=_extreme_grad, empty=False, partial=M,
 )  # fmt: skip
 reduction(
     "reduce_min", "The smallest element along `axis` (all axes if empty); NaN if one is NaN.",
-    init=lambda d: bounds(d)[1], combine=s.minimum, reference=np.min, grad=_extreme_grad, empty=False,
+    init=lambda d: d.bounds[1], combine=s.minimum, reference=np.min, grad=_extreme_grad, empty=False,
 )  # fmt: skip
 reduction(
     "reduce_any", "Whether an element along `axis` is not zero.",
@@ -395,7 +387,7 @@ class Argmax:
 
     def compute(op: Call) -> Stage:
         x = op.in_
-        inits = [s.const(bounds(x.dtype)[0], x.dtype.accumulator), s.const(0, dtypes.int64)]
+        inits = [s.const(x.dtype.bounds[0], x.dtype.accumulator), s.const(0, dtypes.int64)]
 
         def step(at: tuple[Expr, ...], r: tuple[Expr, ...], acc: tuple[Expr, ...]) -> list[Expr]:
             value, best = x[(*at, *r)], acc[0]

@@ -21,7 +21,6 @@ from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.composite import adjoint, composite
 from oneflow.dialect.compute import Stage
 from oneflow.dialect.ops.pool import factors
-from oneflow.dialect.ops.reduce import bounds
 from oneflow.dialect.ops.row_normalization import expect_type
 from oneflow.dialect.ops.same_padding import SAME, expect_static_sizes, padded_images, same_border
 from oneflow.dialect.ops.softmax import narrow, widen
@@ -116,7 +115,7 @@ def _windows(op: Call) -> dict[str, Any]:
 
 def _write_max(ops: Builder, op: Call) -> Value:
     borders = [row.border for row in _rows(expect_static_sizes(op, "x"), op.attrs)]
-    padded = padded_images(ops, op, op.x, borders, bounds(op.x.dtype)[0])
+    padded = padded_images(ops, op, op.x, borders, op.x.dtype.bounds[0])
     name, ones = f"max_pool_{len(op.pool_size)}d", [1] * len(op.pool_size)
     return ops.call(name, padded, dilation=ones, **_windows(op))[0]
 

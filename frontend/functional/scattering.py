@@ -10,7 +10,6 @@ from typing import Any
 
 from oneflow.dialect import dtypes
 from oneflow.dialect.dtypes import DType
-from oneflow.dialect.ops.reduce import bounds
 from oneflow.frontend.core.dispatch import as_tensor, current_builder, dispatch
 from oneflow.frontend.core.errors import fail
 from oneflow.frontend.core.factories import tensor_factory
@@ -91,7 +90,7 @@ def scatter_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str, incl
 def _neutral(reduce: str, x: Tensor) -> float | int:
     """The neutral element of a combination."""
     if reduce in ("amax", "amin"):
-        lowest, highest = (0, 1) if x.dtype == dtypes.bool_ else bounds(x.dtype)
+        lowest, highest = (0, 1) if x.dtype == dtypes.bool_ else x.dtype.bounds
         return lowest if reduce == "amax" else highest
     return int(reduce == "prod")
 
