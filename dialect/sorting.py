@@ -27,7 +27,7 @@ from oneflow.dialect.compute import Size, Stage
 from oneflow.dialect.scalar import Expr
 
 #: The elements of a run that is ordered by counting; a power of two.
-RUN = 16
+RUN = 256
 #: The most elements that are selected one by one.
 MAX_SELECTED = 16
 
@@ -136,29 +136,44 @@ class _Rows:
         """The indices that sort runs of `width` elements: the rank of an element is the number of elements before the
         element.
         """
-        is_complete = width == self.size
-        x, axis = self.x, self.axis
+        axis, size = self.axis, self.size
+        count = math.ceil(size / width) if isinstance(size, int) and isinstance(width, int) else 1
+        shape = [*self.x.shape[:axis], count, width, *self.x.shape[axis + 1 :]]
+        is_whole = width == size or count * width == size
+        padded = (
+            self.x
+            if is_whole
+            else c.place(self.with_axis(count * width), 0, [(self.x, [0] * self.x.rank)], self.x.dtype)
+        )
+        runs = c.reshape(padded, shape)
 
-        def begin(position: Expr) -> Any:
-            return s.const(0, dtypes.index) if is_complete else position // width * width
+        def is_filled(run: Expr, step: Expr) -> Expr:
+            return s.const(True, dtypes.bool_) if is_whole else run * width + step < size
 
         def is_before(*at: Expr) -> Expr:
             *position, step = at
-            own, other = position[axis], begin(position[axis]) + step
-            earlier = self.precedes(x, position, other, own)
-            tied = ~self.precedes(x, position, own, other) & (other < own)
-            return s.cast((earlier | tied) & (other < self.size), dtypes.int64)
+            own, other = runs[tuple(position)], runs[along(position, axis + 1, step)]
+            first = s.where(
+                step < position[axis + 1],
+                ~precedes(own, other, self.descending),
+                precedes(other, own, self.descending),
+            )
+            return s.cast(first & is_filled(position[axis], step), dtypes.int32)
 
-        ranks = c.sum_(x.shape, [width], is_before)
+        ranks = c.sum_(shape, [width], is_before)
 
         def index_of_rank(*at: Expr) -> Expr:
             *position, step = at
-            other = begin(position[axis]) + step
-            rank = _index(ranks[along(position, axis, _inside(other, self.size))])
-            is_inside = (other < self.size) & rank.eq(position[axis] - begin(position[axis]))
-            return s.where(is_inside, s.cast(other, dtypes.int64), s.const(0, dtypes.int64))
+            has_rank = ranks[along(position, axis + 1, step)].eq(s.cast(position[axis + 1], dtypes.int32))
+            return s.where(has_rank & is_filled(position[axis], step), s.cast(step, dtypes.int32), 0)
 
-        return c.sum_(x.shape, [width], index_of_rank)
+        in_run = c.reshape(c.sum_(shape, [width], index_of_rank), padded.shape)
+
+        def index(*at: Expr) -> Expr:
+            begin = s.const(0, dtypes.index) if count == 1 else at[axis] // width * width
+            return s.cast(begin + _index(in_run[at]), dtypes.int64)
+
+        return c.element_wise(self.x.shape, index)
 
     def merge(self, indices: Stage, width: int, kept: int, count: int) -> Stage:
         """The first `count` indices of runs of twice `width`, from the first `kept` indices of runs of `width`."""

@@ -30,8 +30,9 @@ Order = tuple[int, ...]
 @register_pass
 @dataclass(frozen=True)
 class ChooseLayouts(Pass):
-    """Gives tensors of rank 3 to 5 the layout of neighbouring convolutions, and propagates that layout. With `gpu`
-    only convolutions with channels last count.
+    """Gives tensors of rank 3 to 5 the layout of neighbouring convolutions, and propagates that layout.
+
+    With `gpu` only convolutions with channels last count.
 
     %y = linalg.generic {convolution} -> tensor<8x56x56x64xbf16>
     %z = linalg.generic {relu, (n, h, w, c) -> (n, c, h, w)} ins(%y) -> tensor<8x64x56x56xbf16>

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -224,7 +224,11 @@ def _form(entry: func.FuncOp, outliner: Outliner, options: FormKernels) -> None:
     order_after_users(entry.operation, graph)
     # Last the nodes of single elements: a group of them could be both a producer and a consumer of one row kernel.
     order = sorted(nodes, key=lambda n: (_has_single_element_results(nodes[n]), n))
-    merge_with_producers(graph, order, lambda members: should_fuse([nodes[m] for m in members], gpu))
+
+    def fuses(members: Sequence[int]) -> bool:
+        return not graph.has_reads_in_bodies(members) and should_fuse([nodes[m] for m in members], gpu)
+
+    merge_with_producers(graph, order, fuses)
     if options.siblings:
         _merge_sibling_reductions(graph, nodes)
     _merge_insertions(graph)

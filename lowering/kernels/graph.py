@@ -74,6 +74,14 @@ class DependenceGraph:
         for group in self._groups(ancestors):
             self.descendants[group] |= descendants
 
+    def has_reads_in_bodies(self, members: Sequence[int]) -> bool:
+        """Whether the body of an operation reads the result of another one, at positions that the body computes."""
+        reading = [m for m in members if len(self.operands[m]) > len(self.ops[m].operands)]
+        if not reading:
+            return False
+        results = {result for m in members for result in self.ops[m].results}
+        return any(v in results for m in reading for v in self.operands[m][len(self.ops[m].operands) :])
+
     def members(self, group: int) -> list[int]:
         """The operations of a group, in program order."""
         return self._members[group]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from oneflow.dialect._mlir import ir
 from oneflow.lowering.kernels.nodes import Unsupported
 from oneflow.lowering.llvm.fold_flags import is_fold_flag
-from oneflow.lowering.llvm.kernel import natural_view
+from oneflow.lowering.llvm.kernel import Tensor, natural_view
 from oneflow.lowering.llvm.lanes import Lanes, LaneValue, NeedsScalars
 from oneflow.lowering.llvm.writer import Index
 
@@ -39,6 +39,22 @@ def clone_operation(op: ir.Operation, operands: Sequence[LaneValue], lanes: Lane
     types = ", ".join(lanes.type(v.element, is_vector) for v in operands)
     text = f'"{op.name}"({", ".join(names)}){_attribute_text(op)} : ({types}) -> {lanes.type(result, is_vector)}'
     return LaneValue(lanes.writer.op(text) if is_vector else lanes.hoisted(text), result, is_vector)
+
+
+def reads_by_elements(body: ir.Block) -> bool:
+    """Whether a body reads at a position that other elements determine, as binary searches do.
+
+    Gathers pay there: the chain of reads has a long latency, which all lanes share.
+    """
+    by_elements = set(body.arguments)
+    for view_op in body.operations:
+        op = view_op.operation
+        depends = any(v in by_elements for v in op.operands)
+        if op.name == "tensor.extract" and depends:
+            return True
+        if op.name == "tensor.extract" or depends:
+            by_elements.update(op.results)
+    return False
 
 
 @dataclass
@@ -92,7 +108,9 @@ class BodyCloner:
             raise Unsupported("tensor.extract from a value of the kernel")
         varying = [i for i, p in enumerate(positions) if p.is_vector]
         if varying and not (varying == [len(positions) - 1] and positions[-1].is_lane_index):
-            raise NeedsScalars("tensor.extract at a position for each lane")
+            if not self.lanes.kernel.target.has_masks or not reads_by_elements(op.block):
+                raise NeedsScalars("tensor.extract at a position for each lane")
+            return self._gather(tensor, positions)
         with self.lanes.writer.buffered() as lines:
             memory = natural_view(self.lanes.writer, tensor)
         self.lanes.invariant_lines.extend(lines)
@@ -104,6 +122,19 @@ class BodyCloner:
 
         starts = positions[-1].two_starts if varying else None
         return load(self.lanes) if starts is None else self._load_from_two_starts(*starts, load)
+
+    def _gather(self, tensor: Tensor, positions: Sequence[LaneValue]) -> LaneValue:
+        """An element for each lane, at computed positions."""
+        lanes, w = self.lanes, self.lanes.writer
+        kind, offset = lanes.type("index"), ""
+        for position, size in zip(positions, tensor.shape, strict=True):
+            if offset:
+                extent = lanes.hoisted(f"vector.broadcast {w.index(size)} : index to {kind}")
+                offset = w.op(f"arith.muli {offset}, {extent} : {kind}")
+                offset = w.op(f"arith.addi {offset}, {lanes.broadcast(position)} : {kind}")
+            else:
+                offset = lanes.broadcast(position)
+        return lanes.gather(tensor, offset)
 
     def _load_from_two_starts(
         self, condition: LaneValue, first: LaneValue, second: LaneValue, load: Callable[[Lanes, LaneValue], LaneValue]

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from oneflow.dialect._mlir import ir
 from oneflow.lowering.kernels.nodes import Unsupported
 from oneflow.lowering.llvm.iteration_space import Loop
-from oneflow.lowering.llvm.kernel import Kernel
-from oneflow.lowering.llvm.writer import Index, MemRef, Writer, memory_type
+from oneflow.lowering.llvm.kernel import Kernel, Tensor
+from oneflow.lowering.llvm.writer import Index, MemRef, Writer, memory_type, view
 
 
 class NeedsScalars(Unsupported):
@@ -105,6 +105,20 @@ class Lanes:
             return LaneValue(name, element, is_vector)
         cast = f"arith.trunci {name} : {self.type(stored, is_vector)} to {self.type(element, is_vector)}"
         return LaneValue(self.writer.op(cast) if is_vector else self.hoisted(cast), element, is_vector)
+
+    def gather(self, tensor: Tensor, offsets: str) -> LaneValue:
+        """Loads an element of a tensor for each lane, at offsets in elements."""
+        w, stored, kind = self.writer, memory_type(tensor.element), self.type("index")
+        with w.buffered() as lines:
+            memory = view(w, tensor.pointer, [w.product(tensor.shape)], stored)
+        self.invariant_lines.extend(lines)
+        mask = self.mask or w.constant("dense<true>", self.type("i1"))
+        zero = w.constant(f"dense<{zero_of(stored)}>", self.type(stored))
+        types = f"{memory.type}, {kind}, {self.type('i1')}, {self.type(stored)} into {self.type(stored)}"
+        name = w.op(f"vector.gather {memory.at([w.index(0)])} [{offsets}], {mask}, {zero} : {types}")
+        if stored != tensor.element:
+            name = w.op(f"arith.trunci {name} : {self.type(stored)} to {self.type(tensor.element)}")
+        return LaneValue(name, tensor.element, True)
 
     def load_stride_two(self, memory: MemRef, indices: Sequence[str], element: str) -> LaneValue:
         """Loads every second element from `indices` on, by two vectors that do not read beyond the last element."""
