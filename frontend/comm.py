@@ -7,7 +7,7 @@ all ranks, and `recv` compares its request with what is sent. Data on a device a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,6 @@ from oneflow.frontend import env
 from oneflow.frontend.core.devices import Device
 from oneflow.frontend.core.dispatch import current_builder
 from oneflow.frontend.core.errors import fail, refuse, user_location
-from oneflow.frontend.core.shape import Shape
 from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.eager.constructors import tensor as make
 from oneflow.frontend.eager.tensor import EagerTensor
@@ -39,22 +38,21 @@ _HEADER = np.dtype([("dtype", "i8"), ("ndim", "i8"), ("shape", "i8", 64), ("line
 def all_reduce(tensor: Tensor) -> None:
     """Replaces the tensor of every rank by the sum over the ranks."""
     array = _read(tensor, "all_reduce")
-    _write(tensor, _summed(array, _transport("all_reduce", array)), "all_reduce")
+    _write([tensor], [_summed(array, _transport("all_reduce", array))], "all_reduce")
 
 
 def all_gather(tensor_list: Sequence[Tensor], tensor: Tensor) -> None:
     """Writes the tensor of rank i to index i of the list of every rank."""
     _check_count(tensor_list, "all_gather")
     array = _read(tensor, "all_gather")
-    for target, shard in zip(tensor_list, _gathered(array, _transport("all_gather", array)), strict=True):
-        _write(target, shard, "all_gather")
+    _write(tensor_list, _gathered(array, _transport("all_gather", array)), "all_gather")
 
 
 def all_gather_into_tensor(output_tensor: Tensor, input_tensor: Tensor) -> None:
-    """Writes the tensors of all ranks, one after the other along dimension 0, to the output of every rank."""
+    """Writes the elements of the tensors of all ranks, one tensor after the other, to the output of every rank."""
     array = _read(input_tensor, "all_gather_into_tensor")
     shards = _gathered(array, _transport("all_gather_into_tensor", array))
-    _write(output_tensor, shards.reshape(output_tensor.shape), "all_gather_into_tensor")
+    _write([output_tensor], [shards], "all_gather_into_tensor", any_shape=True)
 
 
 def all_to_all(output_tensor_list: Sequence[Tensor], input_tensor_list: Sequence[Tensor]) -> None:
@@ -65,8 +63,7 @@ def all_to_all(output_tensor_list: Sequence[Tensor], input_tensor_list: Sequence
     if transport is not None:
         received, counts = np.empty_like(sources), [sources[0].size] * len(sources)
         transport.all_to_all(sources.reshape(-1), received.reshape(-1), counts, counts)
-    for target, shard in zip(output_tensor_list, received, strict=True):
-        _write(target, shard, "all_to_all")
+    _write(output_tensor_list, received, "all_to_all")
 
 
 def barrier() -> None:
@@ -86,7 +83,7 @@ def broadcast(tensor: Tensor, src: int) -> None:
     transport = _transport("broadcast", elements, f" from rank {src}")
     if transport is not None:
         transport.broadcast(elements, src)
-    _write(tensor, array, "broadcast")
+    _write([tensor], [array], "broadcast")
 
 
 def gather(tensor: Tensor, gather_list: Sequence[Tensor] | None = None, dst: int = 0) -> None:
@@ -95,9 +92,7 @@ def gather(tensor: Tensor, gather_list: Sequence[Tensor] | None = None, dst: int
     array = _read(tensor, "gather")
     shards = _gathered(array, _transport("gather", array, f" to rank {dst}"))
     if env.get_rank() == dst:
-        _check_count(gather_list or (), "gather")
-        for target, shard in zip(gather_list or (), shards, strict=True):
-            _write(target, shard, "gather")
+        _write(_check_count(gather_list, "gather"), shards, "gather")
 
 
 def reduce(tensor: Tensor, dst: int) -> None:
@@ -106,22 +101,27 @@ def reduce(tensor: Tensor, dst: int) -> None:
     array = _read(tensor, "reduce")
     total = _summed(array, _transport("reduce", array, f" to rank {dst}"))
     if env.get_rank() == dst:
-        _write(tensor, total, "reduce")
+        _write([tensor], [total], "reduce")
 
 
 def reduce_scatter(output: Tensor, input_list: Sequence[Tensor]) -> None:
     """Writes the sum over the ranks of input i to the output of rank i."""
     arrays = _stacked(input_list, "reduce_scatter")
     totals = _summed(arrays, _transport("reduce_scatter", arrays[0]))
-    _write(output, totals[env.get_rank()], "reduce_scatter")
+    _write([output], [totals[env.get_rank()]], "reduce_scatter")
 
 
 def reduce_scatter_tensor(output_tensor: Tensor, input_tensor: Tensor) -> None:
-    """Writes part i of the sum over the ranks, cut along dimension 0, to the output of rank i."""
-    array = _read(input_tensor, "reduce_scatter_tensor")
+    """Writes part i of the sum over the ranks, whose elements are cut into equal parts, to the output of rank i."""
+    array, size = _read(input_tensor, "reduce_scatter_tensor"), env.get_world_size()
+    if array.size % size:
+        raise fail(
+            f"expected a number of elements that is a multiple of {size}, the number of ranks, for"
+            f" comm.reduce_scatter_tensor, got {_desc(array)}"
+        )
     total = _summed(array, _transport("reduce_scatter_tensor", array))
-    part = total.reshape(env.get_world_size(), -1)[env.get_rank()]
-    _write(output_tensor, part.reshape(output_tensor.shape), "reduce_scatter_tensor")
+    part = total.reshape(size, array.size // size)[env.get_rank()]
+    _write([output_tensor], [part], "reduce_scatter_tensor", any_shape=True)
 
 
 def scatter(tensor: Tensor, scatter_list: Sequence[Tensor] | None = None, src: int = 0) -> None:
@@ -129,13 +129,13 @@ def scatter(tensor: Tensor, scatter_list: Sequence[Tensor] | None = None, src: i
     _check_rank(src, "scatter")
     own = _read(tensor, "scatter")
     if env.get_rank() == src:
-        shards = _stacked(scatter_list or (), "scatter", _desc(own))
+        shards = _stacked(scatter_list, "scatter", _desc(own))
     else:
         shards = np.empty((env.get_world_size(), *own.shape), own.dtype)
     transport = _transport("scatter", own, f" from rank {src}")
     if transport is not None:
         transport.broadcast(shards.reshape(-1), src)
-    _write(tensor, shards[env.get_rank()], "scatter")
+    _write([tensor], [shards[env.get_rank()]], "scatter")
 
 
 def send(tensor: Tensor, dst: int, send_meta: bool = True) -> None:
@@ -174,7 +174,7 @@ def recv(
         )
     wanted = None if out is None else _desc(_read(out, "recv"))
     if shape is not None and dtype is not None:
-        wanted = TensorDesc(tuple(shape), dtype)
+        wanted = _wanted(shape, dtype)
     line = user_location()
     call = f"comm.recv{f' of {wanted}' if wanted else ''} from rank {src} at {line}"
     (header,) = headers = np.zeros(1, _HEADER)
@@ -193,8 +193,17 @@ def recv(
         received = to(make(array), device=device)
         assert isinstance(received, EagerTensor)
         return received
-    _write(out, array, "recv")
+    _write([out], [array], "recv")
     return out
+
+
+def _wanted(shape: Any, dtype: Any) -> TensorDesc:
+    """The type of a tensor to receive."""
+    if not isinstance(shape, (list, tuple)) or not all(type(d) is int and d >= 0 for d in shape):
+        raise fail(f"expected a list of sizes as the shape for comm.recv, got {shape!r}")
+    if not isinstance(dtype, DType):
+        raise fail(f"expected an element type, such as flow.float32, for comm.recv, got {dtype!r}", kind=TypeError)
+    return TensorDesc(tuple(shape), dtype)
 
 
 def _read(tensor: Any, name: str) -> np.ndarray:
@@ -211,14 +220,33 @@ def _read(tensor: Any, name: str) -> np.ndarray:
     return np.ascontiguousarray(tensor.array).reshape(tensor.array.shape)
 
 
-def _write(target: Any, array: np.ndarray, name: str) -> None:
-    """Replaces the values of a tensor."""
-    if not isinstance(target, EagerTensor) or tuple(target.shape) != array.shape or target.array.dtype != array.dtype:
-        wanted = f"{dtypes.from_numpy(array.dtype).mlir} of shape {Shape(array.shape)}"
-        raise fail(f"expected a tensor of {wanted} to write the result of comm.{name} to, got {target!r}")
-    if target.requires_grad and target.is_leaf:
-        raise refuse(f"comm.{name} would update a leaf that requires grad; pass x.data, or x.grad")
-    target.overwrite(np.array(array), f"comm.{name}")
+def _write(targets: Sequence[Any], arrays: Iterable[np.ndarray], name: str, any_shape: bool = False) -> None:
+    """Replaces the values of tensors by the values of arrays of their shapes, or with `any_shape` by the elements of
+    arrays in row-major order.
+
+    Raises:
+        OneFlowError: a value is no tensor of this process, or does not fit its array; no tensor has changed.
+        RuntimeError: a tensor is a leaf that requires grad; no tensor has changed.
+    """
+    pairs = list(zip(targets, arrays, strict=True))
+    for target, array in pairs:
+        if not _fits(target, array, any_shape):
+            desc = _desc(array)
+            kind = f"tensor of {array.size} elements of {desc.dtype.mlir}" if any_shape else f"{desc}"
+            got = target.desc if isinstance(target, EagerTensor) and not target.is_global else repr(target)
+            raise fail(f"expected a {kind} of this process to write the result of comm.{name} to, got {got}")
+        if target.requires_grad and target.is_leaf:
+            raise refuse(f"comm.{name} would update a leaf that requires grad; pass x.data, or x.grad")
+    for target, array in pairs:
+        target.overwrite(np.array(array).reshape(target.array.shape), f"comm.{name}")
+
+
+def _fits(target: Any, array: np.ndarray, any_shape: bool) -> bool:
+    """Whether a value is a tensor of this process that can have the values of an array."""
+    if not isinstance(target, EagerTensor) or target.is_global or target.array.dtype != array.dtype:
+        return False
+    own = target.array
+    return bool(own.size == array.size if any_shape else own.shape == array.shape)
 
 
 #: The types whose sums are computed in another: MPI has no 16-bit floats.
@@ -263,14 +291,13 @@ def _gathered(array: np.ndarray, transport: Transport | None) -> np.ndarray:
     return gathered
 
 
-def _stacked(tensors: Sequence[Any], name: str, desc: TensorDesc | None = None) -> np.ndarray:
+def _stacked(tensors: Any, name: str, desc: TensorDesc | None = None) -> np.ndarray:
     """The values of a list of tensors, one for each rank, stacked.
 
     Raises:
         OneFlowError: the list has another length, or tensors of several types, or of another type than `desc`.
     """
-    _check_count(tensors, name)
-    arrays = [_read(x, name) for x in tensors]
+    arrays = [_read(x, name) for x in _check_count(tensors, name)]
     wanted = desc or _desc(arrays[0])
     for index, array in enumerate(arrays):
         if _desc(array) != wanted:
@@ -278,11 +305,18 @@ def _stacked(tensors: Sequence[Any], name: str, desc: TensorDesc | None = None) 
     return np.stack(arrays)
 
 
-def _check_count(tensors: Sequence[Any], name: str) -> None:
-    if len(tensors) != env.get_world_size():
+def _check_count(tensors: Any, name: str) -> Sequence[Any]:
+    """The list itself.
+
+    Raises:
+        OneFlowError: the value is no list of as many tensors as there are ranks.
+    """
+    if not isinstance(tensors, (list, tuple)) or len(tensors) != env.get_world_size():
+        got = f"a list of {len(tensors)}" if isinstance(tensors, (list, tuple)) else repr(tensors)
         raise fail(
-            f"expected a list of {env.get_world_size()} tensors, one for each rank, got {len(tensors)}: {name}"
+            f"expected a list of {env.get_world_size()} tensors, one for each rank, for comm.{name}, got {got}"
         )
+    return tensors
 
 
 def _check_rank(rank: int, name: str, other: bool = False) -> None:

@@ -32,7 +32,7 @@ class Decompose(Pass):
         %y = "oneflow.broadcast_div"(%e, %s)
 
     A decomposition need not compare the dynamic sizes that its operator compares: `oneflow-assert-sizes` writes these
-    checks, and runs before.
+    checks, and runs before. Without that pass, a run with sizes that do not fit may give values in place of an error.
     """
 
     name: ClassVar[str] = "oneflow-decompose"

@@ -48,6 +48,12 @@ class PipelineFailure(PassError):
         self.step, self.diagnostics, self.reproduce = step, list(diagnostics), reproduce
 
 
+class MachineFailure(PassError):
+    """A pass that the machine did not let finish: a file, memory or time was missing. The program is not at fault, so
+    there is nothing to reproduce.
+    """
+
+
 @dataclass
 class Watch:
     """The observers of a run.
@@ -137,6 +143,7 @@ class Pipeline:
 
         Raises:
             PipelineFailure: a pass failed or left a program that does not verify.
+            MachineFailure: a file, memory or time that a pass needs was missing.
         """
         watch = watch or Watch()
         original = module.operation.clone()
@@ -145,6 +152,8 @@ class Pipeline:
             for group in _groups(self.steps, watch.singly):
                 try:
                     _run_watched(group, module, registry, verifier, watch)
+                except MachineFailure:
+                    raise
                 except PassError as error:
                     _emit(error, collector)
                     self._fail(original, registry, verifier, watch, collector.diagnostics)
@@ -217,6 +226,11 @@ def _run_ours(ours: Pass, module: ir.Module, registry: Registry) -> None:
     """Runs a pass of this package; an unexpected exception is reported as an error of the pass."""
     try:
         ours.run(module, registry)
+    except (OSError, MemoryError) as error:
+        raise MachineFailure(
+            f"{ours.name}: expected the files, memory and time that the pass needs, got {_named(error)}; the program "
+            "is not at fault: make these available, and run again"
+        ) from error
     except Exception as error:
         if type(error).__module__ != "builtins" and not isinstance(error, ir.MLIRError):
             raise
@@ -227,8 +241,13 @@ def unforeseen(error: BaseException) -> str:
     """The text for an exception that is no `PassError`: its type and where it was raised."""
     frames = traceback.extract_tb(error.__traceback__)
     where = f" at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
-    what = " ".join(f"{type(error).__name__}: {error}".split())
+    what = _named(error)
     return f"did not foresee this program ({what}{where}); if the program is at the right stage, please report it"
+
+
+def _named(error: BaseException) -> str:
+    """The type and the text of an exception, on one line."""
+    return " ".join(f"{type(error).__name__}: {error}".split())
 
 
 def _run_upstream(group: list[PipelineStep], module: ir.Module, verify: bool) -> None:

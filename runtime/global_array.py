@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,13 +21,16 @@ from oneflow.runtime.collectives.nccl import gpus
 from oneflow.runtime.collectives.resharding import Sharding
 from oneflow.runtime.collectives.transport import World
 from oneflow.runtime.device_array import DeviceArray
-from oneflow.runtime.ranks import world_of, world_size
+from oneflow.runtime.ranks import local_rank_and_size, world_of, world_size
 from oneflow.runtime.shards import MeshLayout, Shards, collect, move_shards
 
 
 @dataclass(frozen=True)
 class Placement:
     """The ranks of a mesh: `Placement("cpu", ((0, 1), (2, 3)))`, or any nesting of lists.
+
+    OneFlow's older form has the devices of each machine and the sizes of the mesh, and warns:
+    `Placement(device_type="cpu", device_ids={0: [0, 1]}, hierarchy=(2,))`.
 
     Attributes:
         type: the kind of device: "cpu", or "cuda" for ranks that are processes with a GPU each.
@@ -37,7 +42,19 @@ class Placement:
     mesh: Mesh
     members: tuple[int, ...]
 
-    def __init__(self, type: str, ranks: Any) -> None:
+    def __init__(
+        self,
+        type: str | None = None,
+        ranks: Any = None,
+        hierarchy: Any = None,
+        *,
+        device_type: str | None = None,
+        device_ids: Any = None,
+    ) -> None:
+        if hierarchy is not None or device_type is not None or device_ids is not None or isinstance(ranks, dict):
+            _warn_older("placement(device_type, device_ids, hierarchy)", "placement(type, ranks)")
+            type = _one_of(type, device_type, "device_type")
+            ranks = _ranks_of_machines(_one_of(ranks, device_ids, "device_ids"), hierarchy)
         try:
             array = np.asarray(ranks)
         except ValueError:  # rows of different lengths
@@ -60,6 +77,18 @@ class Placement:
     def ranks(self) -> np.ndarray:
         """The ranks in the shape of the mesh."""
         return np.array(self.members).reshape(self.mesh)
+
+    @property
+    def device_type(self) -> str:
+        """OneFlow's older name of `type`."""
+        _warn_older("placement.device_type", "placement.type")
+        return self.type
+
+    @property
+    def hierarchy(self) -> Mesh:
+        """OneFlow's older name of `ranks.shape`."""
+        _warn_older("placement.hierarchy", "placement.ranks.shape")
+        return self.mesh
 
     @functools.cached_property
     def world(self) -> World:
@@ -119,6 +148,35 @@ class Placement:
         return f'oneflow.placement(type="{self.type}", ranks={self.ranks.tolist()})'
 
     __repr__ = __str__
+
+
+def _warn_older(form: str, form_of_today: str) -> None:
+    """Warns of a form that OneFlow deprecates, at the line that calls the caller."""
+    warnings.warn(f"flow.{form} is deprecated in OneFlow; write flow.{form_of_today}", DeprecationWarning, 3)
+
+
+def _one_of(value: Any, older: Any, name: str) -> Any:
+    """An argument under one of its two names."""
+    if value is not None and older is not None:
+        raise TypeError(f"expected one value of {name}, got {value!r} and {older!r}")
+    return older if value is None else value
+
+
+def _ranks_of_machines(device_ids: Any, hierarchy: Any) -> np.ndarray:
+    """The ranks of devices that are given by machine, as one number or several, in the shape of the mesh.
+
+    Raises:
+        ValueError: the devices are no numbers by machine, or their number is not that of the mesh.
+    """
+    listed = list(device_ids.items()) if isinstance(device_ids, dict) else []
+    pairs = [(m, d) for m, ids in listed for d in (ids if isinstance(ids, (list, tuple, range)) else [ids])]
+    if not pairs or not all(isinstance(number, int) and number >= 0 for pair in pairs for number in pair):
+        raise ValueError(f"expected the devices of each machine, such as {{0: [0, 1]}}, got {device_ids!r}")
+    ranks = np.array([machine * local_rank_and_size()[1] + device for machine, device in pairs])
+    sizes = tuple(hierarchy or (len(pairs),))
+    if math.prod(sizes) != len(pairs):
+        raise ValueError(f"expected a hierarchy of {len(pairs)} ranks, got {hierarchy}")
+    return ranks.reshape(sizes)
 
 
 class GlobalArray(ArrayProperties):

@@ -40,10 +40,11 @@ _VIEWS = """
     meshgrid moveaxis movedim narrow permute real select slice split squeeze swapaxes swapdims t tensor_split
     transpose unbind unsqueeze view_as_complex view_as_real vsplit
 """.split()
-#: `getitem` copies where the index has positions or masks; dropout returns its operand where no element is dropped.
+#: `getitem` copies where the index has positions or masks; dropout returns its operand where no element is dropped,
+#: `conj` a tensor of real numbers, and `einsum` of one operand a view where nothing is summed.
 _MAYBE = """
-    atleast_1d atleast_2d atleast_3d cast dropout dropout1d dropout2d dropout3d flatten getitem reshape reshape_as
-    slice_update to view
+    atleast_1d atleast_2d atleast_3d cast conj conj_physical dropout dropout1d dropout2d dropout3d einsum flatten
+    getitem reshape reshape_as slice_update to view
 """.split()
 
 #: The functions that are no copies.

@@ -4,7 +4,6 @@ largest.
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
 from oneflow.dialect import dtypes
@@ -14,8 +13,8 @@ from oneflow.frontend.core.promotion import is_number
 from oneflow.frontend.core.tensor import Size, Tensor
 from oneflow.frontend.functional import shape as sh
 from oneflow.frontend.functional.data_dependent import values_of
+from oneflow.frontend.functional.reduction import mean
 from oneflow.frontend.functional.rules import as_common, cast
-from oneflow.frontend.functional.source import full
 
 __all__ = ["argsort", "bincount", "in_top_k", "kthvalue", "median", "mode", "searchsorted", "sort", "topk"]
 
@@ -117,7 +116,7 @@ def median(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     """
     x = as_tensor(input)
     if dim is None and x.dtype.is_float and 0 in x.shape:
-        return full((), math.nan, dtype=x.dtype)
+        return mean(x)
     return dispatch("median", x) if dim is None else _chosen("median_with_indices", x, dim, keepdim)
 
 

@@ -263,12 +263,17 @@ def _repeated(x: Tensor, dim: int, count: int) -> Tensor:
 def cat(tensors: Sequence[Any], dim: int = 0) -> Tensor:
     """Tensors joined along `dim`, in their common element type; other dimensions are equal.
 
-    Vectors without elements are left out.
+    Vectors without elements are joined with tensors of any shape.
     """
     if not tensors:
         raise fail("expected at least one tensor to join, got none")
     operands = as_common(*tensors)
-    return dispatch("cat", [x for x in operands if x.shape != (0,)] or operands[:1], axis=dim)
+    whole = next((x for x in operands if x.shape != (0,)), operands[0])
+    if whole.rank != 1:
+        at, sizes = axis(whole, dim), whole.sizes()
+        empty = (*sizes[:at], 0, *sizes[at + 1 :])
+        operands = [reshape(x, empty) if x.shape == (0,) else x for x in operands]
+    return dispatch("cat", operands, axis=dim)
 
 
 def stack(tensors: Sequence[Any], dim: int = 0) -> Tensor:

@@ -85,8 +85,30 @@ def values() -> None:
     assert x.tolist() == [111 * (RANK + 1)] * 2
     comm.reduce_scatter_tensor(x, own((6,)))
     assert x.tolist() == [111, 111]
+    refused()
     comm.scatter(x, [flow.full((2,), float(n)) for n in range(SIZE)] if RANK == 1 else None, 1)
     assert x.tolist() == [RANK, RANK]
+
+
+def refused() -> None:
+    """Lists and shapes that do not fit: a list of which one tensor does not fit does not change."""
+    several = [flow.zeros(2), flow.zeros(2), flow.zeros(3)]
+    other = (RANK + 1) % SIZE
+    cases: list[tuple[Callable[[], Any], str]] = [
+        (lambda: comm.all_gather(several, own()), "expected a tensor<2xf32> of this process .* tensor<3xf32>"),
+        (lambda: comm.all_gather_into_tensor(flow.zeros(2), own()), "expected a tensor of 6 elements of f32"),
+        (lambda: comm.reduce_scatter_tensor(flow.zeros(1), own((4,))), "multiple of 3, .* got tensor<4xf32>"),
+        (lambda: comm.recv(other, 3, flow.float32), "expected a list of sizes .* got 3"),  # type: ignore[arg-type]
+        (lambda: comm.recv(other, (3,), np.float32), "expected an element type"),  # type: ignore[arg-type]
+    ]
+    for call, expected in cases:
+        try:
+            call()
+        except flow.OneFlowError as error:
+            assert re.search(expected, str(error)), error
+        else:
+            raise AssertionError(f"expected an error: {expected}")
+    assert not any(x.numpy().any() for x in several)
 
 
 def orders() -> None:

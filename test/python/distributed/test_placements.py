@@ -92,6 +92,47 @@ def test_compiled_functions_have_no_shards() -> None:
         flow.compile(lambda x: x.to_local(), placement=flow.placement("cpu", [0, 1]))(np.ones(2))
 
 
+@pytest.mark.parametrize(
+    ("args", "options", "ranks"),
+    [
+        (("cpu", {0: [0, 1]}), {}, [0, 1]),
+        (("cpu", {0: range(4)}, (2, 2)), {}, [[0, 1], [2, 3]]),
+        ((), {"device_type": "cpu", "device_ids": {0: [2, 0]}, "hierarchy": (1, 2)}, [[2, 0]]),
+        ((), {"device_type": "cpu", "device_ids": {0: 3}}, [3]),
+        ((), {"type": "cpu", "device_ids": {0: [1]}, "hierarchy": ()}, [1]),
+    ],
+)
+def test_the_older_form_of_placements(args: Any, options: Any, ranks: Any) -> None:
+    with pytest.warns(DeprecationWarning, match=r"write flow.placement\(type, ranks\)") as caught:
+        placement = flow.placement(*args, **options)
+    assert caught[0].filename == __file__
+    assert placement == flow.placement("cpu", ranks)
+    with pytest.warns(DeprecationWarning, match=r"write flow.placement.type"):
+        assert placement.device_type == "cpu"
+    with pytest.warns(DeprecationWarning, match=r"write flow.placement.ranks.shape"):
+        assert placement.hierarchy == np.shape(ranks)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"device_type": "cpu"}, r"expected the devices of each machine, such as \{0: \[0, 1\]\}, got None"),
+        ({"device_type": "cpu", "device_ids": [0, 1]}, r"expected the devices of each machine, .* got \[0, 1\]"),
+        ({"device_type": "cpu", "device_ids": {0: 0.5}}, r"expected the devices of each machine"),
+        ({"device_type": "cpu", "device_ids": {"0": [0]}}, r"expected the devices of each machine"),
+        ({"device_type": "cpu", "device_ids": {0: [0, 1]}, "hierarchy": (3,)}, r"hierarchy of 2 ranks, got \(3,\)"),
+        ({"device_type": "cpu", "type": "cpu", "device_ids": {0: 0}}, r"expected one value of device_type"),
+        ({"device_type": "npu", "device_ids": {0: 0}}, r"expected the placement type .* got 'npu'"),
+        ({"type": "cpu"}, r"expected ranks such as .* got None"),
+        ({"device_type": "cpu", "machines": {0: 0}}, "unexpected keyword argument 'machines'"),
+    ],
+)
+def test_refused_placements(options: Any, message: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=message):
+        flow.placement(**options)
+
+
 def test_operators_take_tensors_on_one_placement() -> None:
     x = flow.tensor([1.0, 2.0])
     pair, other = (x.to_global(flow.placement("cpu", r), S(0)) for r in ([0, 1], [1, 0]))

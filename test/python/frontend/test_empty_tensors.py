@@ -68,6 +68,9 @@ for _name, _value in {
     row(f"{_name} that keeps", partial(_function, dim=0, keepdim=True), [(0, 4)], (1, 4), _value)
 for _name in ("amax", "amin", "max", "min"):
     row(f"{_name} of no rows", partial(getattr(flow, _name), dim=1), [(0, 4)], (0,))
+row("cat of vectors", lambda x, y: flow.cat([x, y, x]), [(0,), (3,)], (3,), 1)
+row("cat of vectors of none", lambda x, y: flow.cat([x, y]), [(0,), (0,)], (0,))
+row("median", flow.median, [(0, 4)], (), np.nan)
 for _name in ("cumsum", "cumprod", "softmax", "log_softmax"):
     row(f"{_name} of none", partial(getattr(flow, _name), dim=-1), [(4, 0)], (4, 0))
     row(f"{_name} of no rows", partial(getattr(flow, _name), dim=-1), [(0, 4)], (0, 4))
@@ -78,6 +81,8 @@ for _shape in ((0, 4), (4, 0), (0, 0)):
     row(f"normalize {_shape}", lambda x: F.normalize(x, dim=1), [_shape], _shape)
     row(f"cosine_similarity {_shape}", lambda x, y: F.cosine_similarity(x, y, dim=1), [_shape, _shape], _shape[:1], 0)
     row(f"cat {_shape}", lambda x, y: flow.cat([x, y]), [_shape, (3, _shape[1])], (_shape[0] + 3, _shape[1]))
+    row(f"cat with a vector {_shape}", lambda x, y: flow.cat([x, y, x], 1), [(0,), _shape], _shape)
+    row(f"hstack with a vector {_shape}", lambda x, y: flow.hstack([x, y, x]), [(0,), _shape], _shape)
     row(f"stack {_shape}", lambda x, y: flow.stack([x, y]), [_shape, _shape], (2, *_shape))
     row(f"glu {_shape}", lambda x: F.glu(x, 0), [_shape], (_shape[0] // 2, _shape[1]))
     row(f"pad {_shape}", lambda x: F.pad(x, [1, 2]), [_shape], (_shape[0], _shape[1] + 3))
@@ -115,8 +120,8 @@ def test_empty_tensors_in_eager_mode(name):
     check(name, result)
     result.sum().backward()
     for x in operands:
-        assert x.grad is None or x.grad.shape == x.shape
-        if 0 in result.shape and x.grad is not None:
+        assert x.grad is not None and x.grad.shape == x.shape
+        if 0 in result.shape:
             assert not x.grad.numpy().any()
 
 

@@ -3,6 +3,7 @@
 import hashlib
 import importlib
 import io
+import re
 import shutil
 import sys
 import zipfile
@@ -95,12 +96,51 @@ def test_collectives_of_one_process():
     flow.comm.reduce_scatter(y, [x])
     flow.comm.barrier()
     assert y.tolist() == [1, 2]
-    with pytest.raises(ValueError, match="list of 1 tensors"):
-        flow.comm.all_gather([], x)
     with pytest.raises(ValueError, match="another rank"):
         flow.comm.send(x, 0)
-    with pytest.raises(ValueError, match="to write the result"):
-        flow.comm.all_gather([flow.zeros(3)], x)
+
+
+LIST = "expected a list of 1 tensors, one for each rank, for comm.{}, got "
+TARGET = "expected a tensor<2xf32> of this process to write the result of comm.{} to, got "
+PARTS = "expected a tensor of 2 elements of f32 of this process to write the result of comm.{} to, got "
+
+
+@pytest.mark.parametrize(
+    ("name", "call", "wanted", "got"),
+    [
+        ("all_gather", lambda c, x, _: c([], x), LIST, "a list of 0"),
+        ("all_gather", lambda c, x, _: c(None, x), LIST, "None"),
+        ("all_gather", lambda c, x, _: c(flow.ones(1, 2), x), LIST, "tensor("),
+        ("all_gather", lambda c, x, y: c([y], x), TARGET, "tensor<3xf32>"),
+        ("all_gather", lambda c, x, _: c([x.int()], x), TARGET, "tensor<2xi32>"),
+        ("all_gather", lambda c, x, _: c([None], x), TARGET, "None"),
+        ("all_gather_into_tensor", lambda c, x, y: c(y, x), PARTS, "tensor<3xf32>"),
+        ("all_gather_into_tensor", lambda c, x, _: c(x.int(), x), PARTS, "tensor<2xi32>"),
+        ("all_gather_into_tensor", lambda c, x, _: c(None, x), PARTS, "None"),
+        ("all_to_all", lambda c, x, _: c([x], 3), LIST, "3"),
+        ("all_to_all", lambda c, x, _: c([x, x], [x]), LIST, "a list of 2"),
+        ("all_to_all", lambda c, x, y: c([y], [x]), TARGET, "tensor<3xf32>"),
+        ("gather", lambda c, x, _: c(x), LIST, "None"),
+        ("gather", lambda c, x, y: c(x, [y]), TARGET, "tensor<3xf32>"),
+        ("reduce_scatter", lambda c, x, _: c(x, None), LIST, "None"),
+        ("reduce_scatter", lambda c, x, y: c(y, [x]), TARGET, "tensor<3xf32>"),
+        ("reduce_scatter_tensor", lambda c, x, y: c(y, x), PARTS, "tensor<3xf32>"),
+        ("reduce_scatter_tensor", lambda c, x, _: c(x.double(), x), PARTS, "tensor<2xf64>"),
+        ("scatter", lambda c, x, _: c(x), LIST, "None"),
+        ("scatter", lambda c, x, y: c(x, [y]), "expected a list of tensor<2xf32> for comm.{}, got ", "tensor<3xf32>"),
+        ("broadcast", lambda c, x, _: c(x, 1), "expected a rank in [0, 1) for comm.{}, got ", "1"),
+        ("reduce", lambda c, x, _: c(x, -1), "expected a rank in [0, 1) for comm.{}, got ", "-1"),
+        ("recv", lambda c, _, __: c(1), "expected another rank in [0, 1) for comm.{}, got ", "1"),
+    ],
+)
+def test_refused_arguments_of_collectives(name, call, wanted, got):
+    """The message has the line of the call, and no tensor changes."""
+    x, y = flow.tensor(X), flow.zeros(3)
+    line = re.escape(f"{__file__}:{call.__code__.co_firstlineno}: ")
+    with pytest.raises(flow.OneFlowError, match=f"^{line}") as caught:
+        call(getattr(flow.comm, name), x, y)
+    assert wanted.format(name) + got in caught.value.text
+    assert x.tolist() == [1, 2] and y.tolist() == [0, 0, 0]
 
 
 def test_a_local_repository(tmp_path):

@@ -21,7 +21,7 @@ from oneflow.dialect.reader import read_module
 from oneflow.dialect.record import Registry
 from oneflow.lowering.pipelines import STAGES
 from oneflow.passes.base import Pass, PassError, PipelineError
-from oneflow.passes.pipeline import Pipeline, PipelineFailure, Watch
+from oneflow.passes.pipeline import MachineFailure, Pipeline, PipelineFailure, Watch
 from oneflow.passes.pipeline_text import PipelineStep, format_steps, parse_pipeline, split_options
 from oneflow.passes.registry import PASSES, PIPELINES, register_pass
 from oneflow.passes.upstream import UPSTREAM
@@ -194,6 +194,26 @@ def test_failing_mlir_passes_are_reproduced(context: ir.Context, tmp_path: Path)
     with pytest.raises(PipelineFailure) as caught:
         Pipeline.parse(text, context).run(module, watch=Watch(reproducers=tmp_path))
     assert caught.value.step.name == "one-shot-bufferize"
+
+
+@pytest.mark.parametrize("error", [TimeoutError("took 5 s"), OSError(28, "No space left"), MemoryError("32 GiB")])
+def test_machines_that_fail_are_no_failures_of_programs(
+    error: Exception, context: ir.Context, monkeypatch: Any, tmp_path: Path
+) -> None:
+    """The error states what to do, and no reproducer is written."""
+    runs: list[int] = []
+
+    def run(*_: object) -> None:
+        runs.append(1)
+        raise error
+
+    monkeypatch.setattr(Spoil, "run", run)
+    text = re.escape(f"got {type(error).__name__}: {error}; the program is not at fault")
+    with pytest.raises(MachineFailure, match=f"^test-spoil: expected the files, .*, {text}: .* run again$"):
+        Pipeline.parse("builtin.module(test-spoil)", context).run(
+            module_of(context), watch=Watch(reproducers=tmp_path)
+        )
+    assert len(runs) == 1 and not list(tmp_path.iterdir())
 
 
 def test_unwritable_reproducer(context: ir.Context, tmp_path: Path) -> None:

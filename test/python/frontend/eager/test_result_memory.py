@@ -90,7 +90,13 @@ FUNCTIONS: dict[str, Any] = {
     "half": (lambda lib, x: x.half(), COPY),
     "+x": (lambda lib, x: +x, VIEW),
     "dropout in evaluation": (lambda lib, x: lib.nn.functional.dropout(x, 0.5, False), VIEW),
+    "conj of real numbers": (lambda lib, x: lib.conj(x), VIEW),
+    "conj_physical of real numbers": (lambda lib, x: lib.conj_physical(x), VIEW),
+    "einsum of the tensor": (lambda lib, x: lib.einsum("...->...", x), VIEW),
+    "einsum in another order": (lambda lib, x: lib.einsum("i...->...i", x), VIEW),
     # Separate memory.
+    "einsum of sums": (lambda lib, x: lib.einsum("i...->...", x), COPY),
+    "einsum of products": (lambda lib, x: lib.einsum("...,...->...", x, x), COPY),
     "clone": (lambda lib, x: x.clone(), COPY),
     "sum": (lambda lib, x: x.sum(), COPY),
     "sum(0)": (lambda lib, x: x.sum(0), COPY),
@@ -157,7 +163,7 @@ FUNCTIONS: dict[str, Any] = {
     "ones_like": (lambda lib, x: lib.ones_like(x), COPY),
 }  # fmt: skip
 #: Functions that take no scalars.
-OF_VECTORS = ("gather", "index_select", "layer_norm")
+OF_VECTORS = ("einsum in another order", "einsum of sums", "gather", "index_select", "layer_norm")
 #: Functions that share memory, and functions that compute nothing for a size or a repeat count of 1.
 FOLDING = (
     [n for n, (_, kind) in FUNCTIONS.items() if kind is not COPY]

@@ -333,6 +333,75 @@ def test_initial_values():
         nn.init.xavier_normal_(nn.Parameter(np.zeros(3, np.float32)))
 
 
+def in_a_function(build):
+    return flow.compile(build)
+
+
+def in_a_graph(build):
+    return type("Graph", (nn.Graph,), {"build": lambda self, x: build(x)})()
+
+
+TRACES = pytest.mark.parametrize("traced", [in_a_function, in_a_graph])
+
+
+@TRACES
+@pytest.mark.parametrize(
+    ("fill", "expected"),
+    [
+        (nn.init.zeros_, np.zeros((3, 4))),
+        (nn.init.ones_, np.ones((3, 4))),
+        (lambda t: nn.init.constant_(t, 2.5), np.full((3, 4), 2.5)),
+        (nn.init.eye_, np.eye(3, 4)),
+        (lambda t: nn.init.uniform_(t, 2.0, 2.0), np.full((3, 4), 2.0)),
+        (lambda t: nn.init.normal_(t, 3.0, 0.0), np.full((3, 4), 3.0)),
+    ],
+)
+def test_initial_values_are_written_by_traced_functions(traced, fill, expected):
+    """Both a tensor of the function and a parameter from outside, at each call."""
+    p = nn.Parameter(np.full((3, 4), 7, np.float32))
+
+    def build(x):
+        made = x * 1
+        fill(made)
+        return made, fill(p) + x
+
+    run = traced(build)
+    for _ in range(2):
+        made, total = run(flow.ones(3, 4))
+        np.testing.assert_array_equal(made.numpy(), expected)
+        np.testing.assert_array_equal(total.numpy(), expected + 1)
+        np.testing.assert_array_equal(value(p), expected)
+        nn.init.constant_(p, 7)
+
+
+@TRACES
+@pytest.mark.parametrize(
+    ("name", "deviation"),
+    [
+        ("xavier_normal_", math.sqrt(2 / 500)),
+        ("xavier_uniform_", math.sqrt(2 / 500)),
+        ("kaiming_normal_", math.sqrt(2 / 300)),
+        ("kaiming_uniform_", math.sqrt(2 / 300)),
+    ],
+)
+def test_random_initial_values_of_traced_functions(traced, name, deviation):
+    run = traced(lambda x: getattr(nn.init, name)(x * 1))
+    first, second = run(flow.zeros(200, 300)).numpy(), run(flow.zeros(200, 300)).numpy()
+    assert (first != second).mean() > 0.99
+    for drawn_values in (first, second):
+        assert abs(drawn_values.std() / deviation - 1) < 0.02 and abs(drawn_values.mean()) < deviation / 50
+
+
+@TRACES
+@pytest.mark.parametrize("name", ["trunc_normal_", "orthogonal_"])
+def test_initial_values_of_the_host_are_refused_in_traced_functions(traced, name):
+    run = traced(lambda x: getattr(nn.init, name)(x * 1))
+    with pytest.raises(flow.OneFlowError, match=rf"test_layers.py:\d+: expected nn.init.{name} outside of traced"):
+        run(flow.zeros(3, 4))
+    with pytest.raises(flow.OneFlowError, match=r"test_layers.py:\d+: expected a tensor of static sizes"):
+        flow.trace(lambda x: nn.init.xavier_normal_(x * 1), flow.TensorSpec((None, 3), flow.float32))
+
+
 def test_clipping():
     a, b = (flow.tensor(v, requires_grad=True) for v in ([3.0, 0.0], [4.0]))
     for p, g in ((a, [3.0, 0.0]), (b, [-4.0])):
