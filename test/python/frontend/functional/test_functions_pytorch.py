@@ -185,6 +185,7 @@ def test_refused_arguments_name_the_line(name):
 
 def test_sizes_of_images_are_tensors():
     image, size = np.arange(12, dtype=np.float32).reshape(1, 1, 3, 4), (5, 6)
-    found = flow.nn.functional.interpolate(flow.tensor(image), [flow.tensor(n) for n in size], mode="bilinear")
+    tensors: Any = [flow.tensor(n) for n in size]
+    found = flow.nn.functional.interpolate(flow.tensor(image), tensors, mode="bilinear")
     want = torch.nn.functional.interpolate(torch.tensor(image), size, mode="bilinear")
     np.testing.assert_allclose(found.numpy(), want.numpy(), rtol=1e-6)

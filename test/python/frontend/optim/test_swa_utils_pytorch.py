@@ -1,6 +1,7 @@
 """`flow.optim.swa_utils`: PyTorch's averages of parameters, statistics of batch norms and rates."""
 
 import copy
+from typing import Any
 
 import numpy as np
 import pytest
@@ -99,7 +100,7 @@ def test_a_restored_schedule_continues():
     assert other.get_last_lr() == schedule.get_last_lr() != rates[-1]
 
 
-WRONG = {
+WRONG: dict[str, dict[str, Any]] = {
     "expected anneal_strategy to be 'cos' or 'linear', got 'exp'": {"swa_lr": 1.0, "anneal_strategy": "exp"},
     "expected anneal_epochs to be a number of steps of at least 0, got -1": {"swa_lr": 1.0, "anneal_epochs": -1},
     "expected anneal_epochs to be a number of steps of at least 0, got 1.5": {"swa_lr": 1.0, "anneal_epochs": 1.5},
