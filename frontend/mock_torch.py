@@ -11,7 +11,9 @@ with mock.disable():
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import itertools
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -219,10 +221,23 @@ class _Finder(MetaPathFinder, Loader):
 
 @dataclass
 class _Entry:
-    """The modules that an `enable` (or with None as settings a `disable`) has removed from `sys.modules`."""
+    """The modules that an `enable` (or with None as settings a `disable`) has removed from `sys.modules`, and the
+    names of the caller's module, of which some refer to other modules now.
+    """
 
     settings: _Settings | None
     aside: dict[str, ModuleType]
+    namespace: dict[str, Any]
+    replaced: dict[str, ModuleType] = field(default_factory=dict)
+
+    def rebind(self, taken: Mapping[str, ModuleType]) -> None:
+        """Has names of the namespace that refer to modules taken out refer to the modules imported in their place."""
+        paths = {id(module): path for path, module in taken.items()}
+        for name, value in list(self.namespace.items()):
+            if isinstance(value, ModuleType) and id(value) in paths:
+                with contextlib.suppress(ImportError):
+                    self.namespace[name] = importlib.import_module(paths[id(value)])
+                    self.replaced[name] = value
 
 
 #: The entries in force, the latest one last.
@@ -235,8 +250,10 @@ def is_enabled() -> bool:
 
 
 def _enabling() -> _Entry | None:
-    """The latest entry of an `enable`."""
-    return next((e for e in reversed(_stack) if e.settings is not None), None)
+    """The entry that has put PyTorch's modules aside: the first of the latest entries of `enable` in a row."""
+    rest = itertools.dropwhile(lambda e: e.settings is None, reversed(_stack))
+    latest = list(itertools.takewhile(lambda e: e.settings is not None, rest))
+    return latest[-1] if latest else None
 
 
 def _taken(settings: _Settings) -> dict[str, ModuleType]:
@@ -244,24 +261,27 @@ def _taken(settings: _Settings) -> dict[str, ModuleType]:
     return {name: sys.modules.pop(name) for name in [n for n in sys.modules if settings.covers(n)]}
 
 
-def _enable(settings: _Settings) -> None:
+def _enable(settings: _Settings, namespace: dict[str, Any]) -> None:
     if is_enabled():
         sys.meta_path.remove(_stack[-1].settings.finder)  # type: ignore[union-attr]
-    _stack.append(_Entry(settings, _taken(settings)))
+    entry = _Entry(settings, _taken(settings), namespace)
+    _stack.append(entry)
     sys.meta_path.insert(0, settings.finder)
+    entry.rebind(entry.aside)
 
 
-def _disable() -> None:
-    """Brings back the modules that the latest `enable` has put aside."""
+def _disable(namespace: dict[str, Any]) -> None:
+    """Brings back PyTorch's modules."""
     entry = _enabling()
     if entry is None or entry.settings is None:
-        _stack.append(_Entry(None, {}))
+        _stack.append(_Entry(None, {}, namespace))
         return
     if is_enabled():
-        sys.meta_path.remove(entry.settings.finder)
-    aside = _taken(entry.settings)
+        sys.meta_path.remove(_stack[-1].settings.finder)  # type: ignore[union-attr]
+    disabled = _Entry(None, _taken(entry.settings), namespace)
     sys.modules.update(entry.aside)
-    _stack.append(_Entry(None, aside))
+    _stack.append(disabled)
+    disabled.rebind(disabled.aside)
 
 
 def _end() -> None:
@@ -276,11 +296,13 @@ def _end() -> None:
     sys.modules.update(entry.aside)
     if is_enabled():
         sys.meta_path.insert(0, _stack[-1].settings.finder)  # type: ignore[union-attr]
+    entry.namespace.update(entry.replaced)
 
 
 class enable:  # noqa: N801 (OneFlow's name)
     """From here on, or within a `with`, `import torch` imports this project under PyTorch's name, unless the variable
-    ONEFLOW_DISABLE_MOCK_TORCH of the environment is 1.
+    ONEFLOW_DISABLE_MOCK_TORCH of the environment is 1. Names of the caller's module that already refer to modules of
+    PyTorch refer to their replacements.
 
     Args:
         lazy: whether a missing name is a placeholder that fails at its use, instead of an error.
@@ -307,7 +329,7 @@ class enable:  # noqa: N801 (OneFlow's name)
         packages = {"torch": "oneflow", **(extra_dict or {})}
         if os.environ.get("ONEFLOW_DISABLE_MOCK_TORCH") == "1":
             packages = {}
-        _enable(_Settings(packages, bool(lazy), bool(verbose), mock_version))
+        _enable(_Settings(packages, bool(lazy), bool(verbose), mock_version), sys._getframe(1).f_globals)
 
     def __enter__(self) -> enable:
         return self
@@ -317,10 +339,12 @@ class enable:  # noqa: N801 (OneFlow's name)
 
 
 class disable:  # noqa: N801 (OneFlow's name)
-    """From here on, or within a `with`, `import torch` imports PyTorch again."""
+    """From here on, or within a `with`, `import torch` imports PyTorch again, and names of the caller's module that
+    refer to replacements refer to modules of PyTorch.
+    """
 
     def __init__(self) -> None:
-        _disable()
+        _disable(sys._getframe(1).f_globals)
 
     def __enter__(self) -> disable:
         return self

@@ -24,11 +24,12 @@ __all__ = [
 
 
 def gather(x: Any, dim: int, index: Any) -> Tensor:
-    """`x` at `index` along `dim`: out[i][j] = x[index[i][j]][j] for dim 0; index has the rank of x."""
+    """`x` at `index` along `dim`: out[i][j] = x[index[i][j]][j] for dim 0; index has the rank of x, where a scalar
+    has the rank of a vector.
+    """
     x, index = as_tensor(x), as_tensor(index)
-    if x.rank == 1 and index.rank == 0:
-        return sh.reshape(dispatch("dim_gather", x, sh.reshape(index, (1,)), dim=axis(x, dim)), ())
-    return dispatch("dim_gather", x, index, dim=axis(x, dim))
+    at = axis(x, dim, scalar=True)
+    return sh.on_vector(lambda positions: dispatch("dim_gather", sh.as_vector(x), positions, dim=at), index)
 
 
 def index_select(x: Any, dim: int, index: Any) -> Tensor:

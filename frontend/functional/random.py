@@ -12,14 +12,14 @@ import numpy as np
 from oneflow.dialect import dtypes
 from oneflow.dialect.dtypes import DType
 from oneflow.frontend.core.devices import move
-from oneflow.frontend.core.dispatch import as_tensor, current_builder, dispatch
+from oneflow.frontend.core.dispatch import as_tensor, current_builder, dispatch, dispatch_all
 from oneflow.frontend.core.errors import fail
 from oneflow.frontend.core.factories import tensor_factory
 from oneflow.frontend.core.generator import Generator, default_generator, initial_seed, manual_seed, seed
 from oneflow.frontend.core.promotion import is_number
 from oneflow.frontend.core.settings import get_default_dtype
 from oneflow.frontend.core.tensor import Tensor
-from oneflow.frontend.functional.elementwise import add, clamp, eq, log, log1p, mul, neg, sub
+from oneflow.frontend.functional.elementwise import add, clamp, eq, leaky_relu, log, log1p, mul, neg, sub
 from oneflow.frontend.functional.normalization import softmax
 from oneflow.frontend.functional.reduction import argmax
 from oneflow.frontend.functional.rules import cast, describe
@@ -31,7 +31,7 @@ __all__ = [
     "Generator", "bernoulli", "default_generator", "dropout", "dropout1d", "dropout2d", "dropout3d", "gumbel_softmax",
     "initial_seed",
     "manual_seed", "multinomial", "normal", "rand", "rand_like", "randint", "randint_like", "randn", "randn_like",
-    "randperm", "seed",
+    "randperm", "rrelu", "seed",
 ]  # fmt: skip
 
 
@@ -231,6 +231,21 @@ def dropout(
         return tensor
     mask = dispatch("random_mask_like", tensor, random_offset(generator), rate=p)
     return dispatch("dropout_grad", tensor, mask, scale=1 / (1 - p) if p < 1 else 0.0)
+
+
+@with_inplace
+def rrelu(x: Any, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False) -> Tensor:
+    """`x` where it is positive, else `x` times a slope: with `training` uniform in [lower, upper) for each element,
+    otherwise (lower + upper) / 2.
+
+    Raises:
+        OneFlowError: `lower` is more than `upper`.
+    """
+    if lower > upper:
+        raise fail(f"expected lower of at most upper for rrelu, got {lower} and {upper}")
+    if not training:
+        return leaky_relu(x, (lower + upper) / 2)
+    return dispatch_all("rrelu", as_tensor(x), random_offset(), training=True, lower=lower, upper=upper)[0]
 
 
 def _channel_dropout(spatial: int, ranks: Sequence[int], alone_too: bool) -> Callable[..., Tensor]:

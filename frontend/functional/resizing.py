@@ -16,7 +16,7 @@ from oneflow.frontend.functional.images import Sizes, per_dimension
 from oneflow.frontend.functional.indexing import getitem
 from oneflow.frontend.functional.padding import as_batch, pad
 from oneflow.frontend.functional.shape import permute, reshape, stack, transpose, unbind
-from oneflow.frontend.functional.sizes import real, rounded
+from oneflow.frontend.functional.sizes import as_size, real, rounded
 
 __all__ = [
     "channel_shuffle", "fold", "interpolate", "pixel_shuffle", "pixel_unshuffle", "unfold",
@@ -63,7 +63,7 @@ def interpolate(
     if align_corners is not None and mode not in smooth:
         raise fail(f"expected no align_corners for mode {mode!r}: align_corners is for {' and '.join(smooth)}")
     scales = [0.0] * spatial if scale_factor is None else _factors(scale_factor, spatial)
-    sizes = [] if size is None else list(per_dimension(size, spatial, "size"))
+    sizes = [] if size is None else [as_size(n) for n in per_dimension(size, spatial, "size")]
     if size is None and (recompute_scale_factor or mode == "area"):
         sizes = [rounded("floor", real("*", n, s)) for n, s in zip(x.sizes()[2:], scales, strict=True)]
         scales = [0.0] * spatial

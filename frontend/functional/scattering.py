@@ -45,6 +45,7 @@ def _source(x: Tensor, index: Tensor, src: Any) -> Tensor:
 
 def scatter(input: Any, dim: int, index: Any, src: Any, *, reduce: str | None = None) -> Tensor:
     """`input` with `src`, a tensor or a number, at `index` along `dim`: out[i][index[i][j]] = src[i][j] for dim 1.
+    Scalars are taken for vectors of one element.
 
     The last of several updates wins. `reduce` "add" adds to the elements, "multiply" multiplies.
 
@@ -54,11 +55,16 @@ def scatter(input: Any, dim: int, index: Any, src: Any, *, reduce: str | None = 
     if reduce not in SCATTERS:
         raise fail(f'expected reduce to be None, "add" or "multiply" for scatter, got {reduce!r}')
     x, index = as_tensor(input), as_tensor(index)
-    return _scattered(SCATTERS[reduce], x, index, _source(x, index, src), sh.axis(x, dim))
+    return _scattered(SCATTERS[reduce], x, index, _source(x, index, src), sh.axis(x, dim, scalar=True))
 
 
 def _scattered(op: str, x: Tensor, index: Tensor, src: Tensor, dim: int) -> Tensor:
-    return on_integers(lambda a, b: dispatch(op, a, index, b, dim=dim), x, src)
+    positions = sh.as_vector(index)
+
+    def on_vectors(a: Tensor, b: Tensor) -> Tensor:
+        return sh.on_vector(lambda y: dispatch(op, y, positions, sh.as_vector(b), dim=dim), a)
+
+    return on_integers(on_vectors, x, src)
 
 
 def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Tensor:
@@ -76,14 +82,14 @@ def scatter_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str, incl
     """
     if reduce not in REDUCTIONS:
         raise fail(f"expected reduce to be one of {', '.join(REDUCTIONS)} for scatter_reduce, got {reduce!r}")
-    x, index, at = as_tensor(input), as_tensor(index), sh.axis(as_tensor(input), dim)
+    x, index, at = as_tensor(input), as_tensor(index), sh.axis(as_tensor(input), dim, scalar=True)
     src = _source(x, index, src)
     base = x if include_self else scatter(x, at, index, _neutral(reduce, x))
     reduced = _scattered(REDUCTIONS[reduce], base, index, src, at)
     if reduce != "mean":
         return reduced
     counts = ones_like(x) if include_self else scatter(ones_like(x), at, index, 0)
-    counts = dispatch("dim_scatter_add", counts, index, ones_like(src), dim=at)
+    counts = _scattered("dim_scatter_add", counts, index, ones_like(src), at)
     return e.div(reduced, counts) if x.dtype.is_inexact else e.floor_divide(reduced, counts)
 
 

@@ -50,9 +50,14 @@ def as_list(dims: Any) -> Sequence[Any] | np.ndarray:
     return dims if isinstance(dims, (Sequence, np.ndarray)) and not isinstance(dims, str) else [dims]
 
 
+def as_vector(x: Tensor) -> Tensor:
+    """`x`, a scalar being taken for a vector of one element."""
+    return x if x.rank else reshape(x, (1,))
+
+
 def on_vector(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
     """`function(x)`, a scalar being taken for a vector of one element."""
-    return function(x) if x.rank else reshape(function(reshape(x, (1,))), ())
+    return function(x) if x.rank else reshape(function(as_vector(x)), ())
 
 
 def as_arguments(sizes: Sequence[Any]) -> tuple[Any, ...]:

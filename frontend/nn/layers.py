@@ -17,13 +17,11 @@ import numpy as np
 from oneflow.dialect.dtypes import DType
 from oneflow.frontend import env
 from oneflow.frontend import functional as F  # noqa: N812
-from oneflow.frontend.core.dispatch import as_tensor, current_builder, dispatch_all
+from oneflow.frontend.core.dispatch import as_tensor, current_builder
 from oneflow.frontend.core.errors import fail
 from oneflow.frontend.core.settings import get_default_dtype
 from oneflow.frontend.eager.tensor import wrapped
 from oneflow.frontend.functional.padding import as_batch
-from oneflow.frontend.functional.random import random_offset
-from oneflow.frontend.functional.updating import updated
 from oneflow.frontend.nn import init
 from oneflow.frontend.nn.module import Module, Parameter, takes_device
 
@@ -559,11 +557,7 @@ class RReLU(Module):
 
     def forward(self, x: Any) -> Any:
         """The function of `x`."""
-        if not self.training:
-            return F.leaky_relu(x, (self.lower + self.upper) / 2, self.inplace)
-        bounds = {"lower": self.lower, "upper": self.upper}
-        result = dispatch_all("rrelu", as_tensor(x), random_offset(), training=True, **bounds)[0]
-        return updated(x, result, "rrelu_") if self.inplace else result
+        return F.rrelu(x, self.lower, self.upper, self.training, self.inplace)
 
     def extra_repr(self) -> str:
         """The slopes."""

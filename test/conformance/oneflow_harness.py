@@ -26,6 +26,16 @@ import oneflow
 from oneflow.frontend.core.devices import Device
 from oneflow.runtime.global_array import Placement
 
+#: The public modules of the names of OneFlow's internal modules.
+_PUBLIC = {
+    "nn.parallel": oneflow.nn.parallel,
+    "nn.parallel.distributed": oneflow.nn.parallel,
+    "nn.optimizer": oneflow.optim,
+    "nn.optimizer.lr_scheduler": oneflow.optim.lr_scheduler,
+    "nn.optimizer.multiplicative_lr": oneflow.optim.lr_scheduler,
+    "nn.optimizer.swa_utils": oneflow.optim.swa_utils,
+}
+
 
 def install(
     checkout: Path,
@@ -49,7 +59,9 @@ def install(
     _add("_oneflow_internal", _internal())
     for folder in ("test_utils", "support", "framework"):
         _add(folder, {"__path__": [str(checkout / "python/oneflow" / folder)]})
-    _add("framework.tensor", {"Tensor": oneflow.Tensor})
+    _add("framework.tensor", {"Tensor": oneflow.Tensor, "TensorTuple": list})
+    for name, public in _PUBLIC.items():
+        _add(name, {**vars(public), "__path__": []})
     harness = importlib.import_module("oneflow.test_utils.automated_test_util")
     vars(harness)["autotest"] = _shortened(harness.autotest, repeats, graphs)
     all_layouts = getattr(harness, "all_sbp", None)
@@ -62,7 +74,7 @@ def install(
 
 def _add(name: str, attributes: dict[str, Any]) -> None:
     module = ModuleType(f"oneflow.{name}")
-    vars(module).update(attributes)
+    vars(module).update({**attributes, "__name__": module.__name__})
     sys.modules[module.__name__] = module
     setattr(oneflow, name, module)
 

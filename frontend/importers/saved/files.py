@@ -48,7 +48,13 @@ def save(value: Any, path: str | os.PathLike[str], global_dst_rank: int | None =
         serialization.save(value, path, global_dst_rank)
 
 
-def load(path: str | os.PathLike[str], global_src_rank: int | None = None, map_location: Any = None) -> Any:
+def load(
+    path: str | os.PathLike[str],
+    global_src_rank: int | None = None,
+    map_location: Any = None,
+    *,
+    support_pytorch_format: bool = True,
+) -> Any:
     """The contents of a file that `save` wrote, of another safetensors file, or of the output of OneFlow's `save`.
 
     OneFlow's files are pickles, which are read without running code, and folders: graphs (see
@@ -60,6 +66,7 @@ def load(path: str | os.PathLike[str], global_src_rank: int | None = None, map_l
         global_src_rank: the rank of the global tensors that the tensors become; all ranks read the file. None for
             tensors of this process.
         map_location: the device of the tensors, or a function of a tensor and the device where it was ("cpu").
+        support_pytorch_format: whether files of `torch.save` are read; otherwise they are of another kind.
 
     Raises:
         FileNotFoundError: the file does not exist.
@@ -67,20 +74,24 @@ def load(path: str | os.PathLike[str], global_src_rank: int | None = None, map_l
         ValueError: the file is of another kind, malformed, or truncated.
     """
     path = Path(path)
-    content = _load_folder(path) if path.is_dir() else _load_file(path)
+    content = _load_folder(path) if path.is_dir() else _load_file(path, support_pytorch_format)
     if global_src_rank is not None:
         return to_global(content, Placement("cpu", [global_src_rank]), B)
     return content if map_location is None else _moved(content, map_location)
 
 
-def _load_file(path: Path) -> Any:
+def _load_file(path: Path, support_pytorch_format: bool) -> Any:
     with open(path, "rb") as file:
         begin = file.read(9)
     if begin[5:] == _SAFETENSORS:  # the length of the header before it may have the bytes of the other formats
         return serialization.load(path)
     if begin.startswith(_PICKLED):
         return read_pickle(path.read_bytes())
-    return load_torch(path) if begin.startswith(_ARCHIVED) else serialization.load(path)
+    if not begin.startswith(_ARCHIVED):
+        return serialization.load(path)
+    if not support_pytorch_format:
+        raise ValueError(f"expected a file of OneFlow, got {path} of torch.save; pass support_pytorch_format=True")
+    return load_torch(path)
 
 
 def _moved(content: Any, map_location: Any) -> Any:

@@ -184,6 +184,17 @@ def test_enable_and_disable_mock_torch():
         mock_torch.disable()
         import torch
         assert torch is real
+        with mock_torch.enable():
+            assert torch.relu is oneflow.relu
+            with mock_torch.enable(lazy=True):
+                assert torch.relu is oneflow.relu and not torch.nothing
+                with mock_torch.disable():
+                    assert torch is real and sys.modules["torch"] is real
+                assert torch.relu is oneflow.relu and not torch.nothing
+            assert torch.relu is oneflow.relu and not hasattr(torch, "nothing")
+        assert torch is real
+        with mock_torch.disable():
+            assert torch is real
         import os
         os.environ["ONEFLOW_DISABLE_MOCK_TORCH"] = "1"
         with mock_torch.enable():

@@ -181,3 +181,11 @@ def test_refused_arguments_name_the_line(name):
     for run in (lambda: function(flow.tensor(INTEGERS)), lambda: flow.compile(function)(INTEGERS)):
         with pytest.raises(ValueError, match=f"test_functions_pytorch.py:[0-9]+: {text}"):
             run()
+
+
+def test_sizes_of_images_are_tensors():
+    image, size = np.arange(12, dtype=np.float32).reshape(1, 1, 3, 4), (5, 6)
+    tensors: Any = [flow.tensor(n) for n in size]
+    found = flow.nn.functional.interpolate(flow.tensor(image), tensors, mode="bilinear")
+    want = torch.nn.functional.interpolate(torch.tensor(image), size, mode="bilinear")
+    np.testing.assert_allclose(found.numpy(), want.numpy(), rtol=1e-6)

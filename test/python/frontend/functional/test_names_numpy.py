@@ -327,6 +327,12 @@ def test_slopes_of_rrelu():
     np.testing.assert_allclose(y.numpy(), x.detach().numpy() * slopes, rtol=1e-6)
     assert slopes[1] == 1 and slopes[0] != slopes[2] and all(0.25 <= s < 0.5 for s in slopes[[0, 2]])
     np.testing.assert_allclose(layer.eval()(x).tolist(), [-0.375, 2.0, -1.5])
+    values = flow.tensor([-1.0, 2.0, -4.0])
+    np.testing.assert_allclose(flow.nn.functional.rrelu(values, 0.25, 0.5).tolist(), [-0.375, 2.0, -1.5])
+    assert flow.nn.functional.rrelu(values, 0.5, 0.5, training=True, inplace=True) is values
+    assert values.tolist() == [-0.5, 2.0, -2.0]
+    with pytest.raises(flow.OneFlowError, match="expected lower of at most upper for rrelu, got 1 and 0"):
+        flow.nn.functional.rrelu(values, 1, 0)
 
 
 def test_random_numbers_of_a_kind():

@@ -11,6 +11,8 @@ torch = pytest.importorskip("torch", reason="compares with PyTorch, which tests 
 
 RNG = np.random.default_rng(3)
 X, SRC, CUBE = (RNG.normal(size=shape).astype(np.float32) for shape in ((4, 3), (2, 3), (3, 4, 5)))
+ONE, OTHER = np.array(0.5, np.float32), np.array([1.5], np.float32)
+FIRST = np.array(0, np.int64)
 ONCE, TWICE = np.array([[0, 2, 0], [1, 0, 3]], np.int64), np.array([[0, 2, 0], [0, 2, 3]], np.int64)
 #: A function of a framework and its tensors, and their values; integers are positions.
 CASES: dict[str, Any] = {
@@ -23,6 +25,14 @@ CASES: dict[str, Any] = {
         for r in ("sum", "prod", "mean", "amax", "amin") for own in (True, False)
     },
     "scatter_reduce of equals": (lambda f, x, i, s: f.scatter_reduce(x, 0, i, s, "amax"), 0 * X, TWICE, 0 * SRC),
+    "gather of a scalar": (lambda f, x, i: f.gather(x, 0, i), ONE, FIRST),
+    "gather of a scalar at a vector": (lambda f, x, i: f.gather(x, -1, i), ONE, FIRST.reshape(1)),
+    "gather of a vector at a scalar": (lambda f, x, i: f.gather(x, 0, i), OTHER, FIRST),
+    "scatter to a scalar": (lambda f, x, i, s: f.scatter(x, 0, i, s), ONE, FIRST, OTHER[0]),
+    "scatter of a number to a scalar": (lambda _, x, i: x * x.scatter(0, i, 2.5), ONE, FIRST.reshape(1)),
+    "scatter_add to a scalar": (lambda f, x, i, s: f.scatter_add(x, -1, i, s), ONE, FIRST.reshape(1), OTHER),
+    "scatter_reduce to a scalar": (
+        lambda f, x, i, s: f.scatter_reduce(x, 0, i, s, "mean"), ONE, FIRST, OTHER[0]),
     "index_add": (lambda f, x, i, s: f.index_add(x, 0, i, s, alpha=2), X, np.array([3, 3], np.int64), SRC),
     "diag of a vector": (lambda f, x: f.diag(x, -1), X[:, 0].copy()),
     "diag of a matrix": (lambda _, x: x.diag(1), X),

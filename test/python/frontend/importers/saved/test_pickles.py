@@ -129,6 +129,8 @@ def test_files_of_pytorch(tmp_path):
     loaded = flow.load(tmp_path / "state.pt")
     assert loaded["w"].tolist() == [[0, 3], [1, 4], [2, 5]] and loaded["steps"] == [1, "a"]
     assert loaded["h"].dtype == flow.bfloat16 and loaded["h"].item() == 2.5
+    with pytest.raises(ValueError, match=r"of torch\.save; pass support_pytorch_format=True"):
+        flow.load(tmp_path / "state.pt", support_pytorch_format=False)
     torch.save(torch.nn.Linear(2, 2), tmp_path / "module.pt")
     with pytest.raises(flow.OneFlowError, match=r"expected a file of torch\.save, got Weights only load failed"):
         flow.load(tmp_path / "module.pt")
