@@ -276,6 +276,39 @@ def test_dropout_keeps_the_expected_share():
     assert np.isclose(float(y.max()), 4 / 3)
 
 
+#: Indices of a tensor (3, n, 4) with a mask, and the shapes of values for 5 true elements of 12 or 6 of 15.
+MASKED = {
+    "a number": (lambda m: m, lambda _: ()),
+    "a row": (lambda m: m, lambda _: (4,)),
+    "one row": (lambda m: m, lambda _: (1, 4)),
+    "rows": (lambda m: m, lambda count: (count, 4)),
+    "columns": (lambda m: m, lambda count: (count, 1)),
+    "elements": (lambda m: m[..., None].expand(3, m.shape[1], 4), lambda count: (4 * count,)),
+    "other dimensions before": (lambda m: (slice(None), m.any(0)), lambda _: (3, 1, 4)),
+    "each row of each image": (lambda m: (slice(None), m[1]), lambda _: (3, 3, 4)),
+    "no values": (lambda m: m & ~m, lambda _: (0, 4)),
+}
+
+
+@pytest.mark.parametrize("accumulate", [False, True])
+@pytest.mark.parametrize("name", MASKED)
+def test_values_are_written_where_a_mask_is_true(name, accumulate):
+    index, shape = MASKED[name]
+
+    def write(x, mask, values):
+        at = index(mask)
+        at = tuple(None if isinstance(i, slice) else i for i in at) if isinstance(at, tuple) else (at,)
+        return torch.ops.aten.index_put(x, at, values, accumulate)
+
+    compiled = torch.compile(write, backend=backend, dynamic=True, options={"fallback": False})
+    for columns, count in ((4, 5), (5, 6)):
+        mask = torch.zeros(3, columns, dtype=torch.bool)
+        mask[0, 1] = mask[1, :3] = True
+        mask[2, : count - 4] = True
+        x, values = torch.randn(3, columns, 4), torch.randn(shape(count))
+        check(write(x, mask, values), compiled(x, mask, values))
+
+
 #: Random tensors with the number of rows of `x`, or in the shape of `x`.
 RANDOM = {
     "rand": lambda x: torch.rand(x.shape),
