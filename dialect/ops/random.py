@@ -20,7 +20,7 @@ from oneflow.dialect import scalar as s
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.compute import Size, Stage
 from oneflow.dialect.dtypes import DType
-from oneflow.dialect.ops.source import NO_OPERAND, filled
+from oneflow.dialect.ops.source import filled
 from oneflow.dialect.philox import MASK, kept_scale, numpy_philox, philox
 from oneflow.dialect.record import Call, no_grad, no_sbp, operator, zero_grad
 from oneflow.dialect.sbp import Factors, Shard, repeated_factors
@@ -33,8 +33,6 @@ REAL = (dtypes.float32, dtypes.float64)
 
 #: The attributes with the region of a shard in the whole tensor; empty where the tensor is not split.
 LOGICAL = "logical_shape: shape = [], logical_begin: shape = []"
-#: The attributes of every operator that draws a tensor.
-DRAWN = "offset?, dtype: data_type, shape: shape"
 WHOLE = no_sbp("is drawn whole on every device, the same on each")
 
 
@@ -103,28 +101,48 @@ def expect_offset(op: Call) -> None:
         raise op.error(f"expected offset of one element of i64, got {op.offset}")
 
 
-def real_result(op: Call) -> TensorDesc:
-    """The result of an operator that draws floating-point numbers."""
-    expect_dtype(op, "dtype", TensorDesc((), op.dtype), REAL)
+def drawn_result(op: Call, types: Sequence[DType], sizes: str = "shape") -> TensorDesc:
+    """The result of an operator that draws a tensor of one of `types`: of the sizes of `like` if it is given, else of
+    the attribute `sizes`.
+    """
+    expect_dtype(op, "dtype", TensorDesc((), op.dtype), types)
     expect_offset(op)
-    return filled(op)
+    if op.like is None:
+        return filled(op, sizes)
+    if op[sizes]:
+        raise op.error(f"expected no sizes in {sizes}, since like has the sizes, got {list(op[sizes])}")
+    return TensorDesc(op.like.shape, op.dtype)
+
+
+def drawn_sizes(op: Call, sizes: str = "shape") -> Sequence[Size]:
+    """The sizes of a tensor that is drawn: those of `like` if it is given, else of the attribute `sizes`."""
+    shape: Sequence[Size] = op[sizes] if op.like is None else op.like.shape
+    return shape
+
+
+def numpy_shape(shape: Sequence[int], like: Any) -> Sequence[int]:
+    """The sizes of a tensor that is drawn, in NumPy."""
+    sizes: Sequence[int] = shape if like is None else like.shape
+    return sizes
 
 
 @operator(
-    "uniform(offset?, dtype: data_type, shape: shape, from: double = 0.0, to: double = 1.0, seed: int64 = 0) -> out"
+    "uniform(offset?, like?, dtype: data_type, shape: shape, from: double = 0.0, to: double = 1.0, seed: int64 = 0)"
+    " -> out"
 )
 class Uniform:
     """Uniform random numbers in [from, to): of 24 random bits in f32, of 53 in f64."""
 
+    shapes_of = ("like",)
     sbp = WHOLE
-    grad = NO_OPERAND
+    grad = zero_grad
     traits = RANDOM
 
     def types(op: Call) -> TensorDesc:
         low, high = op["from"], op["to"]
         if not (low < high and math.isfinite(high - low)):
             raise op.error(f"expected finite from < to, got {low} and {high}")
-        return real_result(op)
+        return drawn_result(op, REAL)
 
     def compute(op: Call) -> Stage:
         low, high = op["from"], op["to"]
@@ -133,30 +151,32 @@ class Uniform:
             value = unit_uniform(words, op.dtype) * (high - low) + low
             return s.where(value < high, value, s.const(low, op.dtype))
 
-        return drawn(op, op.shape, draw, op.dtype)
+        return drawn(op, drawn_sizes(op), draw, op.dtype)
 
-    def reference(offset: Any, *, dtype: Any, shape: Any, seed: Any, to: Any, **others: Any) -> Any:
-        seed = seed_of(seed, offset)
+    def reference(offset: Any, like: Any, *, dtype: Any, shape: Any, seed: Any, to: Any, **others: Any) -> Any:
+        words = numpy_words(numpy_shape(shape, like), seed_of(seed, offset))
         real = dtype.numpy.type
         low, high = real(others["from"]), real(to)
-        value = numpy_unit_uniform(numpy_words(shape, seed), dtype) * real(to - others["from"]) + low
+        value = numpy_unit_uniform(words, dtype) * real(to - others["from"]) + low
         return np.where(value < high, value, low)
 
 
 @operator(
-    "normal(offset?, dtype: data_type, shape: shape, mean: double = 0.0, std: double = 1.0, seed: int64 = 0) -> out"
+    "normal(offset?, like?, dtype: data_type, shape: shape, mean: double = 0.0, std: double = 1.0, seed: int64 = 0)"
+    " -> out"
 )
 class Normal:
     """Numbers drawn from the normal distribution, by the method of Box and Muller."""
 
+    shapes_of = ("like",)
     sbp = WHOLE
-    grad = NO_OPERAND
+    grad = zero_grad
     traits = RANDOM
 
     def types(op: Call) -> TensorDesc:
         if not (math.isfinite(op.mean) and math.isfinite(op.std) and op.std >= 0):
             raise op.error(f"expected a finite mean and std of at least 0, got {op.mean} and {op.std}")
-        return real_result(op)
+        return drawn_result(op, REAL)
 
     def compute(op: Call) -> Stage:
         unit = _unit(op.dtype)
@@ -167,35 +187,36 @@ class Normal:
             element: Expr = radius * s.cos(angle) * op.std + op.mean
             return element
 
-        return drawn(op, op.shape, draw, op.dtype)
+        return drawn(op, drawn_sizes(op), draw, op.dtype)
 
-    def reference(offset: Any, *, dtype: Any, shape: Any, mean: Any, std: Any, seed: Any) -> Any:
+    def reference(offset: Any, like: Any, *, dtype: Any, shape: Any, mean: Any, std: Any, seed: Any) -> Any:
         real = dtype.numpy.type
-        words = numpy_words(shape, seed_of(seed, offset))
+        words = numpy_words(numpy_shape(shape, like), seed_of(seed, offset))
         radius = np.sqrt(-2 * np.log((_numpy_bits(words[:2], dtype) + real(1)) * real(_unit(dtype))))
         return radius * np.cos(numpy_unit_uniform(words[2:], dtype) * real(2 * math.pi)) * real(std) + real(mean)
 
 
 @operator(
-    "uniform_int(offset?, dtype: data_type, shape: shape, from: int64 = 0, to: int64 = 1, seed: int64 = 0) -> out"
+    "uniform_int(offset?, like?, dtype: data_type, shape: shape, from: int64 = 0, to: int64 = 1, seed: int64 = 0)"
+    " -> out"
 )
 class UniformInt:
     """Uniform random integers in [from, to), of 32 random bits."""
 
+    shapes_of = ("like",)
     sbp = WHOLE
-    grad = NO_OPERAND
+    grad = zero_grad
     traits = RANDOM
 
     def types(op: Call) -> TensorDesc:
         low, high = op["from"], op["to"]
-        expect_dtype(op, "dtype", TensorDesc((), op.dtype), dtypes.INTEGERS)
         if not 0 < high - low <= 2**32:
             raise op.error(f"expected from < to, with a distance of at most 2**32, got {low} and {high}")
+        result = drawn_result(op, dtypes.INTEGERS)
         limits = np.iinfo(op.dtype.numpy)
         if low < limits.min or high - 1 > limits.max:
             raise op.error(f"expected numbers of {op.dtype.mlir}, got from {low} to {high}")
-        expect_offset(op)
-        return filled(op)
+        return result
 
     def compute(op: Call) -> Stage:
         low, high = op["from"], op["to"]
@@ -204,11 +225,11 @@ class UniformInt:
             element: Expr = s.shift_right_unsigned(words[0] * (high - low), 32) + low
             return element
 
-        return drawn(op, op.shape, draw, op.dtype)
+        return drawn(op, drawn_sizes(op), draw, op.dtype)
 
-    def reference(offset: Any, *, dtype: Any, shape: Any, seed: Any, to: Any, **others: Any) -> Any:
+    def reference(offset: Any, like: Any, *, dtype: Any, shape: Any, seed: Any, to: Any, **others: Any) -> Any:
         span = np.uint64(to - others["from"])
-        drawn = (numpy_words(shape, seed_of(seed, offset))[0] * span) >> np.uint64(32)
+        drawn = (numpy_words(numpy_shape(shape, like), seed_of(seed, offset))[0] * span) >> np.uint64(32)
         return (drawn.astype(np.int64) + others["from"]).astype(dtype.numpy)
 
 

@@ -22,8 +22,11 @@ from oneflow.dialect.ops.random import (
     REAL,
     WHOLE,
     drawn,
+    drawn_result,
+    drawn_sizes,
     expect_offset,
     expect_region,
+    numpy_shape,
     numpy_unit_uniform,
     numpy_words,
     seed_of,
@@ -33,7 +36,7 @@ from oneflow.dialect.ops.random import (
     unit_uniform,
 )
 from oneflow.dialect.ops.source import NO_OPERAND
-from oneflow.dialect.record import Call, no_grad, operator
+from oneflow.dialect.record import Call, no_grad, operator, zero_grad
 from oneflow.dialect.sbp import B, S, SbpSignature
 from oneflow.dialect.scalar import Expr
 from oneflow.dialect.shapes import expect_dtype, expect_rank
@@ -43,32 +46,31 @@ from oneflow.dialect.tensor_desc import TensorDesc
 INT8, INT64, FLOAT64 = dtypes.int8, dtypes.int64, dtypes.float64
 
 
-@operator("exponential(offset?, seed: int64 = 0, lambd: float = 1.0, dtype: data_type, out_shape: shape) -> out")
+@operator(
+    "exponential(offset?, like?, seed: int64 = 0, lambd: float = 1.0, dtype: data_type, out_shape: shape) -> out"
+)
 class Exponential:
     """Numbers of at least 0 with the density lambd * exp(-lambd * x)."""
 
+    shapes_of = ("like",)
     sbp = WHOLE
-    grad = NO_OPERAND
+    grad = zero_grad
     traits = RANDOM
 
     def types(op: Call) -> TensorDesc:
-        expect_dtype(op, "dtype", TensorDesc((), op.dtype), REAL)
-        expect_offset(op)
         if not (op.lambd > 0 and math.isfinite(op.lambd)):
             raise op.error(f"expected a finite lambd above 0, got {op.lambd}")
-        if any(d < 0 for d in op.out_shape):
-            raise op.error(f"expected sizes of at least 0 in out_shape, got {list(op.out_shape)}")
-        return TensorDesc(op.out_shape, op.dtype)
+        return drawn_result(op, REAL, "out_shape")
 
     def compute(op: Call) -> Stage:
         def draw(words: Any, *position: Any) -> Expr:
             element: Expr = s.log1p(-unit_uniform(words, op.dtype)) * (-1.0 / op.lambd)
             return element
 
-        return drawn(op, op.out_shape, draw, op.dtype)
+        return drawn(op, drawn_sizes(op, "out_shape"), draw, op.dtype)
 
-    def reference(offset: Any, *, seed: Any, lambd: Any, dtype: Any, out_shape: Any) -> Any:
-        share = numpy_unit_uniform(numpy_words(out_shape, seed_of(seed, offset)), dtype)
+    def reference(offset: Any, like: Any, *, seed: Any, lambd: Any, dtype: Any, out_shape: Any) -> Any:
+        share = numpy_unit_uniform(numpy_words(numpy_shape(out_shape, like), seed_of(seed, offset)), dtype)
         return (np.log1p(-share.astype(np.float64)) / -lambd).astype(dtype.numpy)
 
 

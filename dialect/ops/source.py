@@ -23,15 +23,15 @@ from oneflow.dialect.tensor_desc import TensorDesc
 NO_OPERAND = no_grad("has no operand")
 
 
-def filled(op: Call) -> TensorDesc:
-    """The result of an operator with attributes `shape` and `dtype`.
+def filled(op: Call, sizes: str = "shape") -> TensorDesc:
+    """The result of an operator with the attribute `dtype` and an attribute of sizes.
 
     Raises:
         OperatorError: a size is negative.
     """
-    if any(d < 0 for d in op.shape):
-        raise op.error(f"expected sizes of at least 0 in shape, got {list(op.shape)}")
-    return TensorDesc(op.shape, op.dtype)
+    if any(d < 0 for d in op[sizes]):
+        raise op.error(f"expected sizes of at least 0 in {sizes}, got {list(op[sizes])}")
+    return TensorDesc(op[sizes], op.dtype)
 
 
 def _split_anywhere(op: Call) -> list[SbpSignature]:

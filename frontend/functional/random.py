@@ -18,12 +18,14 @@ from oneflow.frontend.core.factories import tensor_factory
 from oneflow.frontend.core.generator import Generator, default_generator, initial_seed, manual_seed, seed
 from oneflow.frontend.core.promotion import is_number
 from oneflow.frontend.core.settings import get_default_dtype
-from oneflow.frontend.core.tensor import Tensor
+from oneflow.frontend.core.tensor import Size, Tensor
 from oneflow.frontend.functional.elementwise import add, clamp, eq, leaky_relu, log, log1p, mul, neg, sub
 from oneflow.frontend.functional.normalization import softmax
+from oneflow.frontend.functional.ordering import argsort
 from oneflow.frontend.functional.reduction import argmax
 from oneflow.frontend.functional.rules import cast, describe
 from oneflow.frontend.functional.shape import as_arguments, axis, narrow, reshape, squeeze, unsqueeze
+from oneflow.frontend.functional.sizes import shaped
 from oneflow.frontend.functional.source import arange, ones_like, zeros_like
 from oneflow.frontend.functional.updating import with_inplace
 
@@ -47,12 +49,24 @@ def random_offset(generator: Generator | None = None) -> Tensor:
     return current_builder().runtime_scalar((generator or default_generator).next, dtypes.int64)
 
 
+def drawn_tensor(
+    op: str, sizes: Sequence[Any], generator: Generator | None, attribute: str = "shape", **attrs: Any
+) -> Tensor:
+    """The tensor that an operator draws, with its sizes in an attribute; an operand has sizes that are known at run
+    time only.
+    """
+    offset = random_offset(generator)
+    if any(isinstance(n, Size) for n in sizes):
+        return dispatch(op, offset, shaped(sizes), **{attribute: ()}, **attrs)
+    return dispatch(op, offset, **{attribute: tuple(sizes)}, **attrs)
+
+
 def _drawn(op: str, size: tuple[Any, ...], dtype: DType | None, generator: Generator | None, **attrs: Any) -> Tensor:
     dtype = dtype or get_default_dtype()
     if not dtype.is_float:
         raise fail(f"expected a type of floats for random numbers, got {dtype!r}; write flow.randint for integers")
     wide = dtype if dtype == dtypes.float64 else dtypes.float32
-    return cast(dispatch(op, random_offset(generator), dtype=wide, shape=as_arguments(size), **attrs), dtype)
+    return cast(drawn_tensor(op, as_arguments(size), generator, dtype=wide, **attrs), dtype)
 
 
 @tensor_factory
@@ -67,20 +81,27 @@ def randn(*size: Any, dtype: DType | None = None, generator: Generator | None = 
     return _drawn("normal", size, dtype, generator)
 
 
+def drawn_exponential(sizes: Sequence[Any], lambd: float, dtype: DType, generator: Generator | None = None) -> Tensor:
+    """Numbers of a type with the density lambd * exp(-lambd * x)."""
+    wide = dtype if dtype == dtypes.float64 else dtypes.float32
+    return cast(drawn_tensor("exponential", sizes, generator, "out_shape", dtype=wide, lambd=lambd), dtype)
+
+
 @tensor_factory
 def randint(
-    low: int, high: Any, size: Any = None, *, dtype: DType = dtypes.int64, generator: Generator | None = None
+    low: int | Size, high: Any, size: Any = None, *, dtype: DType = dtypes.int64, generator: Generator | None = None
 ) -> Tensor:
     """Uniform integers in [low, high); with two arguments from [0, first), of the size of the second."""
     if size is None:
         low, high, size = 0, low, high
+    if isinstance(low, Size) or isinstance(high, Size):
+        share = mul(rand(*as_arguments([size]), dtype=dtypes.float64, generator=generator), high - low)
+        return cast(add(cast(share, dtypes.int64), low), dtype)
     if low >= high:
         raise fail(f"expected low below high for randint, got {low} and {high}")
-    drawn = dtype if dtype.is_integer else dtypes.int64
-    attrs = {"from": int(low), "to": int(high)}
-    return cast(
-        dispatch("uniform_int", random_offset(generator), dtype=drawn, shape=as_arguments([size]), **attrs), dtype
-    )
+    wide = dtype if dtype.is_integer else dtypes.int64
+    attrs: dict[str, Any] = {"from": int(low), "to": int(high)}
+    return cast(drawn_tensor("uniform_int", as_arguments([size]), generator, dtype=wide, **attrs), dtype)
 
 
 def _like(function: Callable[..., Tensor], doc: str) -> Callable[..., Tensor]:
@@ -125,11 +146,13 @@ def normal(mean: Any, std: Any, *size: Any, dtype: DType | None = None, generato
 
 
 @tensor_factory
-def randperm(n: int, *, dtype: DType = dtypes.int64, generator: Generator | None = None) -> Tensor:
+def randperm(n: int | Size, *, dtype: DType = dtypes.int64, generator: Generator | None = None) -> Tensor:
     """The integers from 0 to n - 1 in random order.
 
     Eager mode draws on the host, so that no program is compiled for each n.
     """
+    if isinstance(n, Size):
+        return cast(argsort(rand(n, dtype=dtypes.float64, generator=generator)), dtype)
     if n < 0:
         raise fail(f"expected n of at least 0 for randperm, got {n}")
     if current_builder().eager:

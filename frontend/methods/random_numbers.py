@@ -8,21 +8,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from oneflow.dialect import dtypes
 from oneflow.dialect.dtypes import DType
 from oneflow.frontend import functional as F  # noqa: N812
-from oneflow.frontend.core.dispatch import current_builder, dispatch
+from oneflow.frontend.core.dispatch import current_builder
 from oneflow.frontend.core.errors import fail
 from oneflow.frontend.core.tensor import Tensor
-from oneflow.frontend.functional.random import random_offset
+from oneflow.frontend.functional.random import drawn_exponential
 
 
 def random_in_place(name: str, draw: Callable[..., Tensor], doc: str) -> Callable[..., Tensor]:
     """The method that replaces the elements of a tensor by random numbers."""
 
     def method(self: Tensor, *args: Any, generator: Any = None, **options: Any) -> Tensor:
-        drawn = F.cast(draw(self, *args, generator=generator, **options), self.dtype)
-        current_builder().assign(self, drawn, name)
+        current_builder().assign(self, F.cast(draw(self, *args, generator=generator, **options), self.dtype), name)
         return self
 
     method.__name__, method.__doc__ = name, f"{doc} Gives the tensor."
@@ -48,10 +46,7 @@ def _bernoulli(x: Tensor, p: Any = 0.5, *, generator: Any) -> Tensor:
 def _exponential(x: Tensor, lambd: float = 1.0, *, generator: Any) -> Tensor:
     if lambd <= 0:
         raise fail(f"expected lambd above 0 for exponential_, got {lambd}")
-    dtype = _float_of(x, "exponential_")
-    wide = dtype if dtype == dtypes.float64 else dtypes.float32
-    drawn = dispatch("exponential", random_offset(generator), dtype=wide, out_shape=x.sizes(), lambd=lambd)
-    return F.cast(drawn, dtype)
+    return drawn_exponential(x.sizes(), lambd, _float_of(x, "exponential_"), generator)
 
 
 def _random(x: Tensor, low: int = 0, high: int | None = None, *, generator: Any) -> Tensor:

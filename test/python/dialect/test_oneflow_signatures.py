@@ -127,6 +127,12 @@ DEVIATIONS = {
         uniform: +offset
         uniform_int: +offset
     """,
+    "The sizes of a tensor that is drawn may be those of another tensor, which are known at run time only.": """
+        exponential: +like
+        normal: +like
+        uniform: +like
+        uniform_int: +like
+    """,
     "A tensor of one of several placements says to which it goes, and where its gradient comes back to.": """
         hierarchical_parallel_cast: +placement
         hierarchical_parallel_cast_like: +nd_sbp +stated

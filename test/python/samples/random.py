@@ -14,6 +14,10 @@ SAMPLES = [
     Sample("normal", [], {"dtype": "dtype", "shape": (4, 5)}, dtypes=REAL),
     Sample("normal", [v([-7], int64)], {"dtype": "dtype", "shape": (4, 5)}),
     Sample("uniform_int", [OFFSET], {"dtype": "dtype", "shape": (4, 5), "to": 100}, dtypes=(int64,)),
+    Sample("uniform", [OFFSET, t(4, 5, dtype=int8)], {"dtype": "dtype", "shape": (), "to": 3.0}, dtypes=REAL),
+    Sample("normal", [OFFSET, t(3, 0)], {"dtype": "dtype", "shape": ()}),
+    Sample("normal", [OFFSET, t(4, 5)], {"dtype": "dtype", "shape": (), "mean": 2.0, "seed": 3}, dtypes=REAL),
+    Sample("uniform_int", [OFFSET, t(7)], {"dtype": "dtype", "shape": (), "to": 100}, dtypes=INTEGERS),
     Sample("bernoulli", [t(4, 5, low=0.0, high=1.0), OFFSET], {"dtype": float32, "seed": 5, "p": -1.0}),
     Sample("random_mask_like", [t(4, 5), OFFSET], {"rate": 0.5, "seed": 1}),
     Sample("normal", [], {"dtype": "dtype", "shape": (6,), "mean": 10.0, "std": 0.5, "seed": 3}, dtypes=REAL),
@@ -43,6 +47,10 @@ SAMPLES = [
     ),
 ]  # fmt: skip
 BAD = [
+    Bad(
+        "normal", [OFFSET, t(2)], {"dtype": float32, "shape": (2,)},
+        match="expected no sizes in shape, since like has the sizes, got [2]",
+    ),
     Bad("normal", [t()], {"dtype": float32, "shape": ()}, match="expected offset of one element of i64"),
     Bad("uniform", [], {"dtype": float16, "shape": ()}, match="expected dtype of type f32, f64, got f16"),
     Bad(

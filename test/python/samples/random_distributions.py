@@ -12,6 +12,7 @@ LABELS = v([4, 1, 4], int64)
 SAMPLES = [
     Sample("exponential", [], {"dtype": "dtype", "out_shape": (4, 5), "lambd": 2.0}, dtypes=REAL),
     Sample("exponential", [OFFSET], {"dtype": "dtype", "out_shape": (3,), "seed": -1}),
+    Sample("exponential", [OFFSET, t(4, 5)], {"dtype": "dtype", "out_shape": (), "lambd": 2.0}, dtypes=REAL),
     Sample("coin_flip", [], {"batch_size": 9, "probability": 0.25}),
     Sample("coin_flip", [OFFSET], {"batch_size": 9, "seed": 4, "has_seed": True}),
     Sample("randperm", [], {"n": 20, "seed": 7}),

@@ -55,8 +55,8 @@ def same(x: Any) -> Any:
     return x
 
 
-@aten("_to_copy.default", "to.dtype", "prims.convert_element_type.default", "type_as.default", "to.dtype_layout",
-      "_assert_tensor_metadata.default")  # fmt: skip
+@aten("_to_copy.default", "to.dtype", "to.device", "to.other", "to.dtype_layout", "type_as.default",
+      "prims.convert_element_type.default", "_assert_tensor_metadata.default")  # fmt: skip
 def converted(x: Any, *_: Any, dtype: Any = None, copy: bool = False, out: Any) -> Any:
     return F.cast(x, out.dtype)
 

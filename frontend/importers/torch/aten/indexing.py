@@ -23,17 +23,25 @@ def index(x: Any, indices: Any) -> Any:
     return F.getitem(x, tuple(parts))
 
 
+def _is_mask(at: Any) -> bool:
+    return at is not None and at.dtype in (dtypes.bool_, dtypes.uint8)
+
+
 def _refuse_masks(indices: Any) -> None:
-    if any(at is not None and at.dtype in (dtypes.bool_, dtypes.uint8) for at in indices):
+    if any(map(_is_mask, indices)):
         raise fail("a mask as an index: the shape of the result depends on its values")
 
 
 @aten("index_put.default", "_unsafe_index_put.default")
 def index_put(x: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
-    if len(indices) == 1 and indices[0].dtype == dtypes.bool_ and values.rank == 0:
-        mask = indices[0]
-        for _ in range(x.rank - mask.rank):
-            mask = F.unsqueeze(mask, -1)
+    given = [d for d, at in enumerate(indices) if at is not None]
+    if len(given) == 1 and _is_mask(indices[given[0]]):
+        if 0 in values.shape:
+            return x
+        mask = F.cast(indices[given[0]], dtypes.bool_)
+        rest = x.rank - given[0] - mask.rank
+        values = F.cast(_over_mask(values, mask, rest), x.dtype)
+        mask = F.reshape(mask, (*mask.sizes(), *[1] * rest))
         return F.where(mask, F.add(x, values) if accumulate else values, x)
     _refuse_masks(indices)
     axes = [d for d, at in enumerate(indices) if at is not None]
@@ -50,6 +58,22 @@ def index_put(x: Any, indices: Any, values: Any, accumulate: bool = False) -> An
     updated = _added(moved, at, values) if accumulate else _replaced(moved, at, values)
     inverse = [[*axes, *rest].index(d) for d in range(x.rank)]
     return F.permute(updated, *inverse)
+
+
+def _over_mask(values: Any, mask: Any, rest: int) -> Any:
+    """Values with the dimensions of a mask in place of the dimension of true elements, which is before `rest`
+    dimensions: the n-th true element has the n-th value.
+    """
+    axis = values.rank - rest - 1
+    if axis < 0:
+        return values
+    before, after = values.sizes()[:axis], values.sizes()[axis + 1 :]
+    if values.shape[axis] == 1:
+        sizes = [1] * mask.rank
+    else:
+        number = F.sub(F.cumsum(F.reshape(mask, (-1,)), 0), 1)
+        values, sizes = F.index_select(values, axis, F.clamp(number, 0)), mask.sizes()
+    return F.reshape(values, (*before, *sizes, *after))
 
 
 def _added(x: Any, at: Any, values: Any) -> Any:

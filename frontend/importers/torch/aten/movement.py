@@ -26,8 +26,28 @@ rows({
 })  # fmt: skip
 
 
+@aten("meshgrid.default", "meshgrid.indexing")
+def meshgrid(tensors: Any, *, indexing: str = "ij") -> Any:
+    return list(F.meshgrid(*tensors, indexing=indexing))
+
+
+@aten("broadcast_tensors.default")
+def broadcast_tensors(tensors: Any) -> Any:
+    return list(F.broadcast_tensors(*tensors))
+
+
+@aten("numpy_T.default")
+def reversed_dimensions(x: Any) -> Any:
+    return F.permute(x, *reversed(range(x.rank)))
+
+
+@aten("mT.default")
+def transposed_matrices(x: Any) -> Any:
+    return F.transpose(x, -2, -1)
+
+
 @aten("view.default", "_unsafe_view.default", "reshape.default", "_reshape_alias.default", "unflatten.int",
-      "view_as.default", "view_copy.default")  # fmt: skip
+      "view_as.default", "reshape_as.default", "view_copy.default")  # fmt: skip
 def view(x: Any, *_: Any, out: Any) -> Any:
     return F.reshape(x, out.shape)
 

@@ -16,7 +16,7 @@ from oneflow.frontend.importers.torch.table import aten
 @aten("full.default", "full_like.default", "new_full.default", "scalar_tensor.default", "fill.Scalar")
 def full(*args: Any, dtype: Any = None, out: Any) -> Any:
     value = args[-1]
-    if isinstance(value, Size):
+    if isinstance(value, (Size, Tensor)):
         return F.expand(F.cast(value, out.dtype), *out.shape) if out.shape else F.cast(value, out.dtype)
     return F.full(out.shape, value, dtype=out.dtype)
 

@@ -10,6 +10,15 @@ func.func @drawn() -> (tensor<*xf32>, tensor<*xf64>, tensor<*xi8>) {
   return %0, %1, %2 : tensor<*xf32>, tensor<*xf64>, tensor<*xi8>
 }
 
+// CHECK-LABEL: func.func @drawn_like(
+// CHECK-SAME: -> (tensor<?x3xf32>, tensor<?x3xf64>, tensor<?x3xi8>)
+func.func @drawn_like(%n: tensor<i64>, %x: tensor<?x3xf16>) -> (tensor<*xf32>, tensor<*xf64>, tensor<*xi8>) {
+  %0 = "oneflow.uniform"(%n, %x) {dtype = f32, shape = []} : (tensor<i64>, tensor<?x3xf16>) -> tensor<*xf32>
+  %1 = "oneflow.normal"(%n, %x) {dtype = f64, shape = []} : (tensor<i64>, tensor<?x3xf16>) -> tensor<*xf64>
+  %2 = "oneflow.uniform_int"(%n, %x) {dtype = i8, shape = [], to = 100 : si64} : (tensor<i64>, tensor<?x3xf16>) -> tensor<*xi8>
+  return %0, %1, %2 : tensor<*xf32>, tensor<*xf64>, tensor<*xi8>
+}
+
 // CHECK-LABEL: func.func @masks(
 // CHECK-SAME: -> (tensor<?x3xf16>, tensor<?x3xi1>, tensor<?x3xi1>, tensor<?x3xi32>)
 func.func @masks(%x: tensor<?x3xf16>) -> (tensor<*xf16>, tensor<*xi1>, tensor<*xi1>, tensor<*xi32>) {

@@ -1,7 +1,7 @@
 // RUN: oneflow-opt %s --oneflow-infer-types | FileCheck %s
 
 // CHECK-LABEL: func.func @exponential(
-// CHECK: "oneflow.exponential"() {dtype = f32, lambd = 2.000000e+00 : f32, out_shape = array<i64: 4, 5>} : () -> tensor<4x5xf32>
+// CHECK: "oneflow.exponential"() {dtype = f32, lambd = 2.000000e+00 : f32, operandSegmentSizes = array<i32: 0, 0>, out_shape = array<i64: 4, 5>} : () -> tensor<4x5xf32>
 func.func @exponential() -> tensor<*xf32> {
   %0 = "oneflow.exponential"() {dtype = f32, lambd = 2.000000e+00 : f32, out_shape = array<i64: 4, 5>} : () -> tensor<*xf32>
   return %0 : tensor<*xf32>

@@ -11,6 +11,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is an extra")
 from torch import nn  # noqa: E402
 from torch._dynamo.utils import counters  # noqa: E402
 
+import oneflow as flow  # noqa: E402
 from oneflow.frontend.importers.torch.backend import backend  # noqa: E402
 from oneflow.frontend.importers.torch.exchange import to_array, to_tensor  # noqa: E402
 from oneflow.frontend.importers.torch.table import ATEN, Row  # noqa: E402
@@ -273,6 +274,93 @@ def test_dropout_keeps_the_expected_share():
     y.sum().backward()
     check(y.detach(), x.grad)
     assert np.isclose(float(y.max()), 4 / 3)
+
+
+#: Indices of a tensor (3, n, 4) with a mask, and the shapes of values for 5 true elements of 12 or 6 of 15.
+MASKED = {
+    "a number": (lambda m: m, lambda _: ()),
+    "a row": (lambda m: m, lambda _: (4,)),
+    "one row": (lambda m: m, lambda _: (1, 4)),
+    "rows": (lambda m: m, lambda count: (count, 4)),
+    "columns": (lambda m: m, lambda count: (count, 1)),
+    "elements": (lambda m: m[..., None].expand(3, m.shape[1], 4), lambda count: (4 * count,)),
+    "other dimensions before": (lambda m: (slice(None), m.any(0)), lambda _: (3, 1, 4)),
+    "each row of each image": (lambda m: (slice(None), m[1]), lambda _: (3, 3, 4)),
+    "no values": (lambda m: m & ~m, lambda _: (0, 4)),
+}
+
+
+@pytest.mark.parametrize("accumulate", [False, True])
+@pytest.mark.parametrize("name", MASKED)
+def test_values_are_written_where_a_mask_is_true(name, accumulate):
+    index, shape = MASKED[name]
+
+    def write(x, mask, values):
+        at = index(mask)
+        at = tuple(None if isinstance(i, slice) else i for i in at) if isinstance(at, tuple) else (at,)
+        return torch.ops.aten.index_put(x, at, values, accumulate)
+
+    compiled = torch.compile(write, backend=backend, dynamic=True, options={"fallback": False})
+    for columns, count in ((4, 5), (5, 6)):
+        mask = torch.zeros(3, columns, dtype=torch.bool)
+        mask[0, 1] = mask[1, :3] = True
+        mask[2, : count - 4] = True
+        x, values = torch.randn(3, columns, 4), torch.randn(shape(count))
+        check(write(x, mask, values), compiled(x, mask, values))
+
+
+#: Random tensors with the number of rows of `x`, or in the shape of `x`.
+RANDOM = {
+    "rand": lambda x: torch.rand(x.shape),
+    "randn": lambda x: torch.randn(x.shape[0], 3),
+    "rand_like": torch.rand_like,
+    "randn_like": torch.randn_like,
+    "randint": lambda x: torch.randint(10, x.shape),
+    "randint from": lambda x: torch.randint(3, 10, x.shape, dtype=torch.float32),
+    "randint below a size": lambda x: torch.randint(2, x.shape[1] + 2, x.shape),
+    "randint_like": lambda x: torch.randint_like(x, 4),
+    "randint_like from": lambda x: torch.randint_like(x, -2, 4, dtype=torch.int32),
+    "randperm": lambda x: torch.randperm(2000),
+    "randperm of a size": lambda x: torch.randperm(x.shape[0]),
+    "normal": lambda x: torch.normal(-1.0, 2.0, (x.shape[0], 3)),
+    "normal of means": lambda x: torch.normal(x, 0.5),
+    "normal of deviations": lambda x: torch.normal(1.0, x.abs()),
+    "normal of both": lambda x: torch.normal(x, x.abs()),
+    "normal_": lambda x: torch.empty_like(x).normal_(2.0, 0.5),
+    "log_normal_": lambda x: torch.empty_like(x).log_normal_(0.5, 1.5),
+    "uniform_": lambda x: torch.empty_like(x).uniform_(1.0, 3.0),
+    "exponential_": lambda x: torch.empty_like(x).exponential_(2.0),
+    "geometric_": lambda x: torch.empty_like(x).geometric_(0.3),
+    "cauchy_": lambda x: torch.empty_like(x).cauchy_(0.5, 2.0),
+    "bernoulli_": lambda x: torch.empty_like(x).bernoulli_(torch.sigmoid(x)),
+    "multinomial": lambda x: torch.multinomial(torch.tensor([[0.1, 0.6, 0.3]]), 2000, replacement=True),
+    "gumbel_softmax": nn.functional.gumbel_softmax,
+    "rrelu": lambda x: nn.functional.rrelu(x, training=True),
+}
+
+
+@pytest.mark.parametrize("name", RANDOM)
+def test_random_tensors_have_the_distribution_of_pytorch(name):
+    """The mean of a bounded function of all elements, for two sizes of one program."""
+    flow.manual_seed(1)
+    compiled = torch.compile(RANDOM[name], backend=backend, dynamic=True, options={"fallback": False})
+    for rows in (2000, 3000):
+        x = torch.linspace(-1, 2, rows * 3).reshape(rows, 3)
+        wanted, found = RANDOM[name](x), compiled(x)
+        assert (found.shape, found.dtype) == (wanted.shape, wanted.dtype)
+        means = [float(torch.cos(drawn.double()).mean()) for drawn in (wanted, found)]
+        assert abs(means[0] - means[1]) < 0.08
+        assert not torch.equal(found, compiled(x))
+
+
+def test_the_gradient_of_a_random_slope_is_the_slope():
+    x = torch.linspace(-1, 1, 10).requires_grad_()
+    y = torch.compile(lambda v: nn.functional.rrelu(v, 0.1, 0.4, training=True), backend=backend)(x)
+    y.sum().backward()
+    check(y.detach(), x.detach() * x.grad)
+    slopes = x.grad[:5]
+    assert slopes.min() >= 0.1 and slopes.max() <= 0.4 and len(slopes.unique()) == 5
+    check(torch.ones(5), x.grad[5:])
 
 
 def test_the_backend_is_found_by_name():

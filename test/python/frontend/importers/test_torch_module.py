@@ -152,6 +152,29 @@ def test_other_operators_are_decomposed():
         torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-6)
 
 
+class Arranged(nn.Module):
+    """Composed operators of devices, grids and transposes, which models have outside of their layers."""
+
+    def forward(self, x, y):
+        rows, columns = torch.meshgrid(x[:, 0], x[0], indexing="ij")
+        across, down = torch.meshgrid(x[:, 0], x[0], indexing="xy")
+        wide, tall = torch.broadcast_tensors(x[:1], y[:, :1])
+        same = [x.to("cpu"), x.to("cpu", torch.float64), x.to(y), y.reshape_as(x)]
+        return rows, columns, across, down, wide, tall, x.T, y.mT, *same
+
+
+def test_composed_operators_of_the_table_are_not_decomposed(monkeypatch):
+    """PyTorch's decomposition traces the whole graph again."""
+    x, y = torch.randn(3, 4), torch.arange(12.0).reshape(3, 4).double()
+    rows = {0: torch.export.Dim("rows", min=2)}
+    exported = torch.export.export(Arranged(), (x, y), dynamic_shapes=(rows, rows))
+    monkeypatch.delattr(torch.export.ExportedProgram, "run_decompositions")
+    program = flow.from_torch(exported)
+    for x, y in ((x, y), (torch.randn(5, 4), torch.randn(5, 4).double())):
+        for found, wanted in zip(program(x, y), Arranged()(x, y), strict=True):
+            torch.testing.assert_close(found, wanted)
+
+
 def test_arguments_that_do_not_fit_are_refused(cnn):
     program = cnn[1]
     with pytest.raises(flow.CallError, match=r"expected x of type tensor<\?x3x6x6xf32>"):

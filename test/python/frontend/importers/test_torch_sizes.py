@@ -157,3 +157,14 @@ def test_operators_take_dynamic_sizes(function):
             torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-5)
         losses = [sum(r.square().sum() for r in results if r.requires_grad) for results in (wanted, found)]
         torch.testing.assert_close(*(torch.autograd.grad(loss, x)[0] for loss in losses), rtol=1e-4, atol=1e-4)
+
+
+def test_tensors_of_numbers_that_are_computed_from_sizes():
+    def numbers(x):
+        count = x.shape[0]
+        return torch.full((count, 2), count * 0.3), torch.tensor(count / 3), torch.scalar_tensor(count * 0.7)
+
+    compiled = torch.compile(numbers, backend="oneflow", dynamic=True, options={"fallback": False})
+    for count in (4, 7):
+        for found, wanted in zip(compiled(torch.ones(count)), numbers(torch.ones(count)), strict=True):
+            torch.testing.assert_close(found, wanted)
