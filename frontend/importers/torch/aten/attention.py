@@ -34,15 +34,16 @@ def _repeated(x: Any, query: Any) -> Any:
 
 def _keys_of_heads(query: Any, key: Any, value: Any) -> tuple[Any, Any]:
     """Keys and values for each head of the query, where sizes are dynamic: heads share keys of static sizes only."""
-    if query.shape[-3] == key.shape[-3] or None not in (*query.shape, *key.shape, *value.shape):
+    heads, groups = query.shape[-3], key.shape[-3]
+    if heads == groups or None in (heads, groups) or None not in (*query.shape, *key.shape, *value.shape):
         return key, value
-    share = query.shape[-3] // key.shape[-3]
+    share = heads // groups
     return F.repeat_interleave(key, share, -3), F.repeat_interleave(value, share, -3)
 
 
 def _summed_over_heads(gradient: Any, like: Any) -> Any:
     """The gradient of keys that heads share, of the gradient of the keys of each head."""
-    if gradient.shape[-3] == like.shape[-3]:
+    if gradient.shape[-3] == like.shape[-3] or None in (gradient.shape[-3], like.shape[-3]):
         return gradient
     batch, heads, rows, width = like.sizes()
     return F.sum(F.reshape(gradient, (batch, heads, gradient.shape[-3] // like.shape[-3], rows, width)), 2)
