@@ -21,6 +21,7 @@ def attention(
 ) -> Any:  # fmt: skip
     if not enable_gqa:
         key, value = (_repeated(x, query) for x in (key, value))
+    key, value = _keys_of_heads(query, key, value)
     return scaled_dot_product_attention(query, key, value, mask, dropout_p, is_causal, scale)
 
 
@@ -29,6 +30,23 @@ def _repeated(x: Any, query: Any) -> Any:
     if x.rank != query.rank or x.rank < 4 or x.shape[-3] != 1 or query.shape[-3] == 1:
         return x
     return F.expand(x, *x.sizes()[:-3], query.size(-3), *x.sizes()[-2:])
+
+
+def _keys_of_heads(query: Any, key: Any, value: Any) -> tuple[Any, Any]:
+    """Keys and values for each head of the query, where sizes are dynamic: heads share keys of static sizes only."""
+    heads, groups = query.shape[-3], key.shape[-3]
+    if heads == groups or None in (heads, groups) or None not in (*query.shape, *key.shape, *value.shape):
+        return key, value
+    share = heads // groups
+    return F.repeat_interleave(key, share, -3), F.repeat_interleave(value, share, -3)
+
+
+def _summed_over_heads(gradient: Any, like: Any) -> Any:
+    """The gradient of keys that heads share, of the gradient of the keys of each head."""
+    if gradient.shape[-3] == like.shape[-3] or None in (gradient.shape[-3], like.shape[-3]):
+        return gradient
+    batch, heads, rows, width = like.sizes()
+    return F.sum(F.reshape(gradient, (batch, heads, gradient.shape[-3] // like.shape[-3], rows, width)), 2)
 
 
 def _options(query: Any, mask: Any, is_causal: bool, scale: float | None) -> tuple[Any, dict[str, Any]]:
@@ -44,6 +62,7 @@ def flash_attention(
     scale: float | None = None,
 ) -> Any:  # fmt: skip
     mask, options = _options(query, attn_mask, is_causal, scale)
+    key, value = _keys_of_heads(query, key, value)
     return dispatch_all("attention", query, key, value, mask, **options, rate=dropout_p)
 
 
@@ -62,7 +81,9 @@ def flash_attention_backward(
     attn_mask: Any = None, scale: float | None = None,
 ) -> Any:  # fmt: skip
     mask, options = _options(query, attn_mask, is_causal, scale)
-    return _gradients(grad, (query, key, value), result, logsumexp, mask, options)
+    each_key, each_value = _keys_of_heads(query, key, value)
+    by_query, by_key, by_value = _gradients(grad, (query, each_key, each_value), result, logsumexp, mask, options)
+    return by_query, _summed_over_heads(by_key, key), _summed_over_heads(by_value, value)
 
 
 def _on_gpu(

@@ -276,6 +276,22 @@ def test_dropout_keeps_the_expected_share():
     assert np.isclose(float(y.max()), 4 / 3)
 
 
+def test_heads_that_share_keys_of_any_number():
+    def attend(q, k, v):
+        mask = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool).tril()
+        return nn.functional.scaled_dot_product_attention(q, k, v, mask, enable_gqa=True)
+
+    compiled = torch.compile(attend, backend=backend, options={"fallback": False})
+    for batch, rows in ((2, 5), (3, 7), (4, 6)):
+        inputs = [torch.randn(batch, heads, rows, 8) for heads in (4, 2, 2)]
+        leaves = [[x.clone().requires_grad_() for x in inputs] for _ in range(2)]
+        for function, given in zip((attend, compiled), leaves, strict=True):
+            function(*given).square().sum().backward()
+        check(attend(*inputs), compiled(*inputs))
+        for wanted, found in zip(*leaves, strict=True):
+            check(wanted.grad, found.grad)
+
+
 #: Indices of a tensor (3, n, 4) with a mask, and the shapes of values for 5 true elements of 12 or 6 of 15.
 MASKED = {
     "a number": (lambda m: m, lambda _: ()),

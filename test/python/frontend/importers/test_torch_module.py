@@ -170,8 +170,8 @@ def test_composed_operators_of_the_table_are_not_decomposed(monkeypatch):
     exported = torch.export.export(Arranged(), (x, y), dynamic_shapes=(rows, rows))
     monkeypatch.delattr(torch.export.ExportedProgram, "run_decompositions")
     program = flow.from_torch(exported)
-    for a, b in ((x, y), (torch.randn(5, 4), torch.randn(5, 4).double())):
-        for found, wanted in zip(program(a, b), Arranged()(a, b), strict=True):
+    for given in ((x, y), (torch.randn(5, 4), torch.randn(5, 4).double())):
+        for found, wanted in zip(program(*given), Arranged()(*given), strict=True):
             torch.testing.assert_close(found, wanted)
 
 
