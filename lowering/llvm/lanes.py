@@ -101,6 +101,11 @@ class Lanes:
             zero = self.writer.constant(f"dense<{zero_of(stored)}>", self.type(stored))
             types = f"{memory.type}, {self.type('i1')}, {self.type(stored)} into {self.type(stored)}"
             name = self.writer.op(f"vector.maskedload {memory.at(indices)}, {self.mask}, {zero} : {types}")
+        return self._loaded(name, element, is_vector)
+
+    def _loaded(self, name: str, element: str, is_vector: bool) -> LaneValue:
+        """A value as computed with, from its form in memory: bools are bytes there."""
+        stored = memory_type(element)
         if stored == element:
             return LaneValue(name, element, is_vector)
         cast = f"arith.trunci {name} : {self.type(stored, is_vector)} to {self.type(element, is_vector)}"
@@ -115,10 +120,8 @@ class Lanes:
         mask = self.mask or w.constant("dense<true>", self.type("i1"))
         zero = w.constant(f"dense<{zero_of(stored)}>", self.type(stored))
         types = f"{memory.type}, {kind}, {self.type('i1')}, {self.type(stored)} into {self.type(stored)}"
-        name = w.op(f"vector.gather {memory.at([w.index(0)])} [{offsets}], {mask}, {zero} : {types}")
-        if stored != tensor.element:
-            name = w.op(f"arith.trunci {name} : {self.type(stored)} to {self.type(tensor.element)}")
-        return LaneValue(name, tensor.element, True)
+        gathered = w.op(f"vector.gather {memory.at([w.index(0)])} [{offsets}], {mask}, {zero} : {types}")
+        return self._loaded(gathered, tensor.element, True)
 
     def load_stride_two(self, memory: MemRef, indices: Sequence[str], element: str) -> LaneValue:
         """Loads every second element from `indices` on, by two vectors that do not read beyond the last element."""
